@@ -1,0 +1,375 @@
+"""Everything one compile did, as frozen dataclasses: no torch, JSON in and out.
+
+Every fact is measured by `compilescope.observe` (or read from a trace by `Run.from_trace`) and drawn by the views.
+A fact that a torch version cannot give is `None`, and `Run.missing` says why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import cattrs
+
+Size = int | str
+"""One dimension: a number, or the name of a symbol such as ``"s77"`` for a dynamic one."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A line of Python: file (or cell name), 1-based line, enclosing function, text of the line."""
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a graph. `shape`, `stride` in elements; `dtype` and `device` as PyTorch spells them (``float32``, ``cpu``)."""
+
+    name: str
+    op: Literal["placeholder", "get_attr", "call", "output"]
+    target: str
+    """What is called: ``torch.relu``, ``aten.relu.default``; for a placeholder the argument it stands for (``L_x_``)."""
+    inputs: tuple[str, ...] = ()
+    dtype: str | None = None
+    shape: tuple[Size, ...] | None = None
+    stride: tuple[Size, ...] | None = None
+    device: str | None = None
+    source: Source | None = None
+    """The learner's line that this node comes from."""
+    line: int = 0
+    """1-based line of this node in `Graph.text`."""
+    note: str = ""
+    """AOTAutograd's remark on an input or output, e.g. ``PlainAOTInput(idx=0)``."""
+    module: str = ""
+    """Path of the nn.Module it was called in, ``layers.3.mlp``; empty outside modules or where unknown."""
+
+
+STAGES = ("dynamo", "joint", "forward", "backward", "inference", "post_grad", "post_grad_backward")
+"""Graph stages in the order they are made. ``post_grad`` belongs to forward or inference."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One captured graph at one stage. `text` is what ``GraphModule.print_readable`` gives."""
+
+    stage: str
+    compile_id: str
+    nodes: tuple[Node, ...]
+    text: str = ""
+
+    def calls(self) -> tuple[Node, ...]:
+        """The nodes that compute something (no placeholders, no output)."""
+        return tuple(node for node in self.nodes if node.op == "call")
+
+    def node(self, name: str) -> Node:
+        """The node called `name`; KeyError if there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """Where Dynamo stopped one graph and went back to Python."""
+
+    compile_id: str
+    """The frame whose analysis stopped."""
+    gb: str | None
+    """``GB0170``: the entry of PyTorch's graph-break registry; the part that moves least between versions."""
+    reason: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+    url: str | None = None
+    source: Source | None = None
+    """The learner's line that caused it."""
+    stack: tuple[Source, ...] = ()
+    """Outermost first."""
+    before: str | None = None
+    """Compile id of the graph that ends here; None when nothing was captured before the break."""
+    after: str | None = None
+    """Compile id of the graph that resumes after it; None when the rest ran as plain Python."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One assumption that is checked on each call."""
+
+    kind: str
+    """Dynamo's own name: ``TENSOR_MATCH``, ``EQUALS_MATCH``…"""
+    expression: str
+    subject: str
+    """What it looks at, as Dynamo writes it: ``L['x']``, ``G['scale']``."""
+    depth: int = 0
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One guard of one cached entry that did not accept a call: why it recompiled, or would."""
+
+    compile_id: str
+    """The entry that refused."""
+    expression: str
+    subject: str = ""
+    expected: str | None = None
+    """The value the entry was compiled for."""
+    actual: str | None = None
+    """The value of this call."""
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A dynamic size: where it comes from, what is known of it, and where it stopped being dynamic."""
+
+    name: str
+    subject: str
+    hint: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    specialized_to: int | None = None
+    specialized_by: Source | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the generated code, or one library call.
+
+    `bytes_read`, `bytes_written`: size of each distinct input and output buffer once, in bytes; None for dynamic shapes.
+    """
+
+    name: str
+    language: Literal["triton", "cpp", "extern"]
+    """``extern``: a call into a library (cuBLAS, MKL, ATen) instead of generated code."""
+    source: str = ""
+    lines: tuple[int, int] | None = None
+    """First and last 1-based line of its source in `Code.text`."""
+    call_lines: tuple[int, ...] = ()
+    """1-based lines of `Code.text` that launch it."""
+    nodes: tuple[str, ...] = ()
+    """Names of the post-grad nodes it computes: more than one means fused."""
+    dynamo_nodes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    line_nodes: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Line of `source` (1-based) to the post-grad nodes it computes, where that is known."""
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    launches: int = 1
+    kind: str = ""
+    """Inductor's heuristic: ``pointwise``, ``reduction``, ``persistent_reduction``, ``template``…"""
+    grid: tuple[Size, ...] | None = None
+    configs: tuple[str, ...] = ()
+    """Autotune configurations."""
+    ptx: str | None = None
+    sass: str | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
+    spills: int | None = None
+    flops: int | None = None
+    floor_us: float | None = None
+    """Roofline floor in microseconds: the larger of bytes over bandwidth and FLOP over rate."""
+    floor_source: str = ""
+    time_us: float | None = None
+    """Measured time; only with a real GPU or from a recording."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """One generated module: the wrapper and its kernels."""
+
+    compile_id: str
+    which: Literal["forward", "backward", "inference"]
+    text: str
+    kernels: tuple[Kernel, ...] = ()
+    target: str = "cpu"
+    """``cpu``, ``cuda``, or a pretended GPU: ``h100``, ``a100``, ``t4``."""
+
+
+@dataclass(frozen=True)
+class NotFused:
+    """Two neighbors in Inductor's scheduler that stayed apart, and its reason."""
+
+    first: str
+    second: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A tensor kept from forward for backward; `size_bytes` is None for dynamic shapes."""
+
+    name: str
+    dtype: str
+    shape: tuple[Size, ...]
+    size_bytes: int | None = None
+    is_input: bool = False
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Seconds of one compiler phase (Dynamo, AOTAutograd, Inductor, C++ or Triton compile), as a span since the run began."""
+
+    name: str
+    compile_id: str | None
+    start: float
+    seconds: float
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Compile:
+    """One frame that Dynamo compiled: one entry of a function's cache."""
+
+    compile_id: str
+    """``frame/entry``: ``0/1`` is the second entry for frame 0."""
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    backend: str = ""
+    graphs: tuple[Graph, ...] = ()
+    code: tuple[Code, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    guards_text: str = ""
+    refusals: tuple[Refusal, ...] = ()
+    """Why the entries that were there did not do: not empty means this compile is a recompile."""
+    symbols: tuple[Symbol, ...] = ()
+    saved: tuple[Saved, ...] = ()
+    not_fused: tuple[NotFused, ...] = ()
+    provenance: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Post-grad node to the Dynamo nodes it comes from."""
+    caches: dict[str, str] = field(default_factory=dict)
+    """Cache (``fx_graph``, ``aot_autograd``) to ``hit``, ``miss`` or ``bypass``."""
+    seconds: float | None = None
+    is_resume: bool = False
+    """Compiled after a graph break, to go on where Python had taken over."""
+    bytecode_before: str = ""
+    bytecode_after: str = ""
+    error: str = ""
+
+    def graph(self, stage: str) -> Graph | None:
+        """The graph of that stage, or None."""
+        return next((g for g in self.graphs if g.stage == stage), None)
+
+
+CallOutcome = Literal["hit", "first compile", "recompile", "gave up", "never compiled", "error"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a compiled function. `seconds` is wall time, and holds the compile if there was one."""
+
+    function: str
+    outcome: CallOutcome
+    seconds: float
+    compile_ids: tuple[str, ...] = ()
+    """What this call compiled; empty for a hit."""
+    refusals: tuple[Refusal, ...] = ()
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class NotCompiled:
+    """A function that ran as plain Python although it was asked to be compiled, and what to do about it."""
+
+    function: str
+    reason: str
+    remedy: str
+    source: Source | None = None
+    kind: str = ""
+    """``break in loop``, ``library frame``, ``disabled``, ``limit``, ``no tensor``, ``stance``…"""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where these facts come from: printed by each view."""
+
+    kind: Literal["live", "pretended", "recorded", "trace"]
+    device: str
+    """``CPU``, ``NVIDIA H200``, ``NVIDIA H100 (pretended)``."""
+    torch: str
+    triton: str | None = None
+    python: str = ""
+    date: str = ""
+    driver: str = ""
+    rank: int | None = None
+
+    def sentence(self) -> str:
+        """One line for a reader, e.g. ``live on this CPU, torch 2.13.0``."""
+        match self.kind:
+            case "live":
+                return f"live on this {self.device}, torch {self.torch}"
+            case "pretended":
+                return f"live Triton for a pretended {self.device} (compiled here, not timed), torch {self.torch}"
+            case "recorded":
+                return f"recorded on {self.device}, torch {self.torch}, {self.date}"
+            case _:
+                return f"read from a trace, {self.device}, torch {self.torch}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """All facts of one observed piece of code."""
+
+    origin: Origin
+    calls: tuple[Call, ...] = ()
+    compiles: tuple[Compile, ...] = ()
+    breaks: tuple[GraphBreak, ...] = ()
+    not_compiled: tuple[NotCompiled, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)
+    """File or cell name to its whole text, for each file that a fact points to and that belongs to the learner."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Fact to the reason why this torch, or this machine, cannot give it."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the reader: a pretended GPU that failed, a trace that was cut off…"""
+    pretended: tuple[Run, ...] = ()
+    """The same code for GPUs that are not there."""
+    result: Any = field(default=None, compare=False, repr=False)
+    """What the observed function returned; never stored."""
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The Dynamo graphs, in the order they were captured: their number is "how many graphs"."""
+        return tuple(g for c in self.compiles if (g := c.graph("dynamo")))
+
+    @property
+    def code(self) -> tuple[Code, ...]:
+        """All generated modules, in order."""
+        return tuple(code for c in self.compiles for code in c.code)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """All kernels and library calls, in order."""
+        return tuple(kernel for code in self.code for kernel in code.kernels)
+
+    @property
+    def recompiles(self) -> tuple[Compile, ...]:
+        """The compiles that happened because a guard refused."""
+        return tuple(c for c in self.compiles if c.refusals)
+
+    def walk_nodes(self, stage: str) -> Iterator[tuple[Compile, Node]]:
+        """Each node of that stage with the compile it belongs to."""
+        for compiled in self.compiles:
+            if graph := compiled.graph(stage):
+                for node in graph.nodes:
+                    yield compiled, node
+
+    def to_json(self) -> str:
+        """JSON text; `from_json` gives an equal Run back (without `result`)."""
+        return json.dumps(_converter.unstructure(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Run:
+        """A Run from `to_json`'s text. Raises ValueError with a sentence if it is none."""
+        try:
+            return _converter.structure(json.loads(text), Run)
+        except (json.JSONDecodeError, cattrs.BaseValidationError, KeyError, TypeError) as error:
+            raise ValueError("This is no recorded run: write one with Run.to_json().") from error
