@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import cattrs
+from cattrs.gen import make_dict_unstructure_fn, override
 
 Size = int | str
 """One dimension: a number, or the name of a symbol such as ``"s77"`` for a dynamic one."""
@@ -29,12 +30,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a graph. `shape`, `stride` in elements; `dtype` and `device` as PyTorch spells them (``float32``, ``cpu``)."""
+    """One node of a graph.
+
+    `shape` and `stride` in elements; `dtype` and `device` as PyTorch spells them (``float32``, ``cpu``).
+    """
 
     name: str
     op: Literal["placeholder", "get_attr", "call", "output"]
     target: str
-    """What is called: ``torch.relu``, ``aten.relu.default``; for a placeholder the argument it stands for (``L_x_``)."""
+    """What is called: ``torch.relu``, ``aten.relu.default``; for a placeholder the argument (``L_x_``)."""
     inputs: tuple[str, ...] = ()
     dtype: str | None = None
     shape: tuple[Size, ...] | None = None
@@ -143,7 +147,7 @@ class Symbol:
 class Kernel:
     """One kernel of the generated code, or one library call.
 
-    `bytes_read`, `bytes_written`: size of each distinct input and output buffer once, in bytes; None for dynamic shapes.
+    `bytes_read`, `bytes_written`: each distinct input and output buffer counted once, in bytes; None if dynamic.
     """
 
     name: str
@@ -215,7 +219,10 @@ class Saved:
 
 @dataclass(frozen=True)
 class Phase:
-    """Seconds of one compiler phase (Dynamo, AOTAutograd, Inductor, C++ or Triton compile), as a span since the run began."""
+    """One compiler phase (Dynamo, AOTAutograd, Inductor, C++ or Triton compile).
+
+    `start` is in seconds since the run began, `seconds` its length, `depth` how many phases enclose it.
+    """
 
     name: str
     compile_id: str | None
@@ -373,3 +380,10 @@ class Run:
             return _converter.structure(json.loads(text), Run)
         except (json.JSONDecodeError, cattrs.BaseValidationError, KeyError, TypeError) as error:
             raise ValueError("This is no recorded run: write one with Run.to_json().") from error
+
+
+_converter = cattrs.Converter(omit_if_default=True)
+_converter.register_structure_hook(int | str, lambda value, _: value)
+_converter.register_unstructure_hook(
+    Run, make_dict_unstructure_fn(Run, _converter, result=override(omit=True), _cattrs_omit_if_default=True)
+)
