@@ -1,0 +1,86 @@
+"""Dynamo's report of a graph break, and of a guard that refused, read into facts."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from compilescope.facts import GraphBreak, Refusal, Source
+from compilescope.reading.stacks import learners_line, read_stack
+
+_WHERE = re.compile(r"Graph [Bb]reak in user code at (.+?):(\d+)")
+_URL = re.compile(r"https?://\S+/(gb\d+)\.html")
+
+
+def read_break(payload: str, compile_id: str) -> GraphBreak:
+    """A `GraphBreak` from the record ``dynamo_graph_break_reason``."""
+    body = payload.split("Graph Break Reason:", 1)[-1]
+    message, _, stack_text = body.partition("User code traceback:")
+    stack = read_stack(stack_text.split("\nTraceback (most recent")[0])
+    head, _, rest = message.partition("  Explanation:")
+    explanation, _, hints = rest.partition("\n  Hint:")
+    hint_text, _, context = ("  Hint:" + hints if hints else rest).partition("Developer debug context:")
+    found_hints = [hint.strip() for hint in re.split(r"\n?\s*Hint:\s*", hint_text) if hint.strip()] if hints else []
+    url = _URL.search(payload)
+    where = _WHERE.search(payload)
+    source = learners_line(stack) or (Source(where[1], int(where[2])) if where else None)
+    lines = [line for line in head.strip().splitlines() if line.strip()]
+    return GraphBreak(
+        compile_id=compile_id,
+        gb=url[1].upper() if url else None,
+        reason=lines[-1].strip() if lines else "",
+        explanation=_one_line(explanation.partition("Developer debug context:")[0]),
+        hints=tuple(_one_line(hint) for hint in found_hints),
+        context=context.split("\n\n")[0].strip(),
+        url=url[0] if url else None,
+        source=source,
+        stack=stack,
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+_REFUSAL = re.compile(
+    r"^(?P<id>\d+/\d+): (?P<guard>.*?)"
+    r"(?:\s+# (?P<code>.*?)\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+))?$"
+)
+
+
+def read_refusals(payload: str) -> tuple[Refusal, ...]:
+    """One `Refusal` for each cached entry that did not accept the call, from the record ``recompile_reasons``."""
+    try:
+        items = json.loads(payload)
+    except json.JSONDecodeError:
+        items = [payload]
+    return tuple(_refusal(str(item)) for item in (items if isinstance(items, list) else [items]))
+
+
+def _refusal(item: str) -> Refusal:
+    first, _, rest = item.partition("\n")
+    match = _REFUSAL.match(first)
+    if not match:
+        return Refusal("", first.strip())
+    source = learners_line(read_stack(rest))
+    if source is None and match["file"]:
+        source = Source(match["file"], int(match["line"]), match["function"], match["code"])
+    return make_refusal(match["id"], match["guard"].strip(), source)
+
+
+_MISMATCH = re.compile(
+    r"^tensor '(?P<subject>[^']+)' (?P<what>.+?)\. expected (?P<expected>.+?), actual (?P<actual>.+?)\.?$"
+)
+_PLAIN_MISMATCH = re.compile(r"^tensor '(?P<subject>[^']+)' (?P<what>.+)$")
+_COMPARISON = re.compile(r"^(?P<subject>.+?) (?:==|is|<=|>=|<|>|!=) (?P<expected>.+)$")
+
+
+def make_refusal(compile_id: str, expression: str, source: Source | None = None, actual: str | None = None) -> Refusal:
+    """A `Refusal` with the subject and the expected value that the guard's expression tells."""
+    if match := _MISMATCH.match(expression):
+        return Refusal(compile_id, expression, match["subject"], match["expected"], match["actual"], source)
+    if match := _PLAIN_MISMATCH.match(expression):
+        return Refusal(compile_id, expression, match["subject"], None, actual, source)
+    if match := _COMPARISON.match(expression):
+        return Refusal(compile_id, expression, match["subject"], match["expected"], actual, source)
+    return Refusal(compile_id, expression, "", None, actual, source)

@@ -1,0 +1,31 @@
+"""Dynamo's printed guard tree, read into `Guard`s."""
+
+from __future__ import annotations
+
+import re
+
+from compilescope.facts import Guard, Source
+
+_LEAF = re.compile(r"^(?P<bar>[| ]*)\+- (?P<kind>[A-Za-z_]+): (?P<rest>.*)$")
+_SOURCE = re.compile(r"source=(.*?), accessed_by")
+_WHERE = re.compile(r"\s+#(?: (?P<code>.*?)\s*#)? (?P<file>[^\s#]+?):(?P<line>\d+) in (?P<function>\S+)\s*$")
+
+
+def read_guards(text: str) -> tuple[Guard, ...]:
+    """The leaves of the tree in the order they are checked; `subject` is the source of the branch they hang on."""
+    guards: list[Guard] = []
+    subject_at: dict[int, str] = {}
+    for line in text.splitlines():
+        match = _LEAF.match(line)
+        if not match:
+            continue
+        depth, rest = match["bar"].count("|"), match["rest"]
+        if rest.startswith("source=") or match["kind"].endswith("Manager"):
+            found = _SOURCE.search(rest)
+            subject_at[depth] = found[1] if found else ""
+            continue
+        where = _WHERE.search(rest)
+        source = Source(where["file"], int(where["line"]), where["function"], where["code"] or "") if where else None
+        expression = (rest[: where.start()] if where else rest).strip()
+        guards.append(Guard(match["kind"], expression, subject_at.get(depth - 1, ""), depth, source))
+    return tuple(guards)

@@ -1,0 +1,31 @@
+"""The structured trace, as it is written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+Sink = Callable[[dict[str, object], str | None], None]
+
+
+class _Listener(logging.Handler):
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(logging.DEBUG)
+        self.sink = sink
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata = getattr(record, "metadata", None)
+        if isinstance(metadata, dict):
+            self.sink(dict(metadata), getattr(record, "payload", None))
+
+
+def listen(sink: Sink) -> Callable[[], None]:
+    """Hand each record of the structured trace to `sink`, in the thread that writes it; returns how to stop.
+
+    Leans on the logger ``torch.__trace`` whose records carry ``metadata`` and ``payload`` (2.11 to 2.15): torch
+    writes them only while the logger has a handler.
+    """
+    logger = logging.getLogger("torch.__trace")
+    listener = _Listener(sink)
+    logger.addHandler(listener)
+    return lambda: logger.removeHandler(listener)
