@@ -6,51 +6,58 @@ import contextlib
 import linecache
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import torch
 
 from compilescope.facts import Origin, Run
+from compilescope.pretend import previewing
 from compilescope.reading.build import Builder, sources_of
 from compilescope.reading.stacks import belongs_to_learner
 from compilescope.torch_internals import records, settings
 
 
 @overload
-def observe() -> contextlib.AbstractContextManager[Run]: ...
+def observe(*, on: str | Sequence[str] = ()) -> contextlib.AbstractContextManager[Run]: ...
 @overload
-def observe(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Run: ...
+def observe(fn: Callable[..., Any], /, *args: Any, on: str | Sequence[str] = (), **kwargs: Any) -> Run: ...
 
 
 def observe(
-    fn: Callable[..., Any] | None = None, /, *args: Any, **kwargs: Any
+    fn: Callable[..., Any] | None = None, /, *args: Any, on: str | Sequence[str] = (), **kwargs: Any
 ) -> Run | contextlib.AbstractContextManager[Run]:
     """Facts of what torch.compile did.
 
     ``run = observe(fn, *args, **kwargs)`` calls `fn` once; its return value is ``run.result``.
     ``with observe() as run:`` watches the block; `run` is filled when the block ends, also when it raises.
+    With ``on="h100"`` (``"a100"``, ``"t4"``, or several) `run.pretended` also holds a Run for each of these GPUs: the
+    Triton code it would get for the same graphs. They need not be there, and nothing runs on them.
     """
     if fn is None:
-        return _watching()
-    with _watching() as run:
+        return _watching(on)
+    with _watching(on) as run:
         result = fn(*args, **kwargs)
     object.__setattr__(run, "result", result)
     return run
 
 
 @contextlib.contextmanager
-def _watching() -> Iterator[Run]:
+def _watching(on: str | Sequence[str]) -> Iterator[Run]:
     run = Run(_origin())
     builder = Builder()
     began = time.time() * 1e6
     stop = records.listen(builder.add)
     try:
-        with settings.observing(bypass_caches=True):
+        with settings.observing(bypass_caches=True), previewing(on) as preview:
             yield run
     finally:
         stop()
         _fill(run, builder, began)
+    if on:
+        pretended, notes = preview.runs(run)
+        object.__setattr__(run, "pretended", pretended)
+        object.__setattr__(run, "notes", run.notes + notes)
 
 
 def _origin() -> Origin:

@@ -1,0 +1,178 @@
+"""Triton code of a captured graph for a GPU that is not there: AOTAutograd on the CPU, then Inductor on fake CUDA."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.utils._pytree as pytree
+
+from compilescope.torch_internals.pretend_capture import Captured, copy_graph
+from compilescope.torch_internals.pretend_world import pretended_gpu
+
+Record = tuple[dict[str, object], str | None]
+
+
+def generate(captured: Captured, gpu: str) -> list[Record]:
+    """Records as torch's structured trace would hold them had this graph been compiled on `gpu`.
+
+    The learner's graph, trace, logs, counters and random state stay as they were. Raises what the compiler raises.
+
+    Leans on ``torch._inductor.compile_fx.compile_fx`` with ``inner_compile``, on
+    ``GraphLowering.compile_to_module`` (replaced: the code is kept, nothing is run) and on
+    ``force_non_lazy_backward_lowering`` (2.11 to 2.15).
+    """
+    import torch._functorch.config as functorch_config
+    import torch._inductor.config as inductor_config
+    from torch._inductor.compile_fx import compile_fx
+
+    records: list[Record] = [_dynamo_graph(captured)]
+
+    def inner_compile(gm: torch.fx.GraphModule, example_inputs: list[Any], **options: Any) -> Any:
+        _lower(gm, example_inputs, options, gpu, records)
+        return _boxed(gm.forward)
+
+    context = torch._guards.TracingContext(captured.fake_mode)
+    with (
+        undisturbed(records),
+        torch.inference_mode(captured.inference),
+        torch.set_grad_enabled(captured.grad),
+        inductor_config.patch({"force_disable_caches": True, "trace.provenance_tracking_level": 1}),
+        functorch_config.patch({"force_non_lazy_backward_lowering": True}),
+        torch._guards.tracing(context),
+        torch._guards.compile_context(torch._guards.CompileContext(captured.compile_id)),
+    ):
+        # compile_fx owns the module it gets; the next GPU needs it once more
+        compile_fx(copy_graph(captured.module), list(captured.inputs), inner_compile=inner_compile)
+    return records
+
+
+def _dynamo_graph(captured: Captured) -> Record:
+    text = captured.module.print_readable(print_output=False, include_stride=True, include_device=True)
+    return {"dynamo_output_graph": {}, **_frame(captured.compile_id)}, text
+
+
+def _frame(compile_id: Any) -> dict[str, object]:
+    """The envelope by which a record names its compile."""
+    if compile_id is None:
+        return {"frame_id": 0, "frame_compile_id": 0}
+    return {"frame_id": compile_id.frame_id, "frame_compile_id": compile_id.frame_compile_id}
+
+
+def _lower(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], options: dict[str, Any], gpu: str, records: list[Record]
+) -> None:
+    """Inductor's part for one forward, backward or inference graph, on the pretended GPU."""
+    from torch._inductor.compile_fx import compile_fx_inner
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    known = torch._guards.detect_fake_mode(example_inputs) or torch._guards.detect_fake_mode(
+        [node.meta.get("val") for node in gm.graph.nodes]
+    )
+    kept = {"is_backward", "is_inference", "static_input_idxs", "graph_id", "boxed_forward_device_index"}
+    options = {key: value for key, value in options.items() if key in kept}
+    with torch.utils._python_dispatch._disable_current_modes(), pretended_gpu(gpu):
+        mode = FakeTensorMode(shape_env=known.shape_env if known is not None else None, allow_non_fake_inputs=True)
+        module = on_cuda(gm, mode)
+        inputs = [_as_cuda(value, mode) for value in example_inputs]
+        context = torch._guards.TracingContext(mode)
+        outer = torch._guards.TracingContext.try_get()
+        context.aot_graph_name = getattr(outer, "aot_graph_name", None)  # the code's first line tells which graph it is
+        with _keep_code(records), torch._guards.tracing(context):
+            compile_fx_inner(module, inputs, cudagraphs=None, **options)
+
+
+def on_cuda(gm: torch.fx.GraphModule, mode: Any) -> torch.fx.GraphModule:
+    """A copy of a graph in which each CPU tensor, also in the meta of the nodes, is one on CUDA device 0."""
+    module = copy_graph(gm)
+    cuda = torch.device("cuda", 0)
+
+    def device(value: Any) -> Any:
+        return cuda if isinstance(value, torch.device) and value.type == "cpu" else value
+
+    for node in module.graph.nodes:
+        node.args = pytree.tree_map(device, node.args)
+        node.kwargs = pytree.tree_map(device, node.kwargs)
+        if "val" in node.meta:
+            if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), torch.Tensor):
+                del node.meta["val"]  # a lifted constant: real, on the CPU
+            else:
+                node.meta["val"] = pytree.tree_map(lambda value: _as_cuda(value, mode), node.meta["val"])
+        node.meta.pop("tensor_meta", None)
+    module.recompile()
+    return module
+
+
+def _as_cuda(value: Any, mode: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    with mode, torch.no_grad():
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="cuda:0")
+
+
+def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    def call(args: list[Any]) -> Any:
+        return function(*args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+@contextlib.contextmanager
+def _keep_code(records: list[Record]) -> Iterator[None]:
+    from torch._inductor.graph import GraphLowering
+
+    def compile_to_module(self: Any) -> Any:
+        wrapper, _ = self.codegen_with_cpp_wrapper() if self.cpp_wrapper else self.codegen()
+        lines = [(line, node.stack_trace) for line, node in wrapper.line_map if getattr(node, "stack_trace", None)]
+        frame = _frame(torch._guards.CompileContext.current_compile_id())
+        records.append(({"inductor_output_code": {"lines": lines}, **frame}, wrapper.value))
+        return types.SimpleNamespace(call=lambda args: None, __file__="<pretended>", runner=None)
+
+    with mock.patch.object(GraphLowering, "compile_to_module", compile_to_module):
+        yield
+
+
+@contextlib.contextmanager
+def undisturbed(records: list[Record]) -> Iterator[None]:
+    """Send torch's structured trace to `records`, silence its logs, and put counters and random state back.
+
+    Leans on the logger ``torch.__trace``, ``torch._dynamo.utils.counters`` and ``torch._inductor.metrics``
+    (2.11 to 2.15).
+    """
+    from torch._dynamo.utils import counters
+    from torch._inductor import metrics
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            metadata = getattr(record, "metadata", None)
+            if isinstance(metadata, dict):
+                records.append((dict(metadata), getattr(record, "payload", None)))
+
+    trace = logging.getLogger("torch.__trace")
+    saved_counts = {name: counter.copy() for name, counter in counters.items()}
+    numbers = {name: value for name, value in vars(metrics).items() if type(value) is int}
+    with contextlib.ExitStack() as stack:
+        for logger in list(logging.Logger.manager.loggerDict.values()):
+            if isinstance(logger, logging.Logger) and logger.name.startswith("torch") and logger.handlers:
+                stack.callback(setattr, logger, "handlers", logger.handlers)
+                logger.handlers = [Keep(logging.DEBUG) if logger is trace else logging.NullHandler()]
+        if not any(isinstance(handler, Keep) for handler in trace.handlers):
+            stack.callback(setattr, trace, "handlers", trace.handlers)
+            trace.handlers = [Keep(logging.DEBUG)]
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            counters.clear()
+            counters.update(saved_counts)
+            for name, value in numbers.items():
+                setattr(metrics, name, value)
