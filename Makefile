@@ -1,0 +1,71 @@
+# Two commands matter: `make lab` to learn, `make test` to change the course. `make help` lists the rest.
+PYTHON ?= python3
+TORCH ?= cpu
+PORT ?= 8888
+BROWSER ?=
+
+# The CUDA build has an environment of its own, so that changing your mind costs one word.
+VENV := $(if $(filter cuda,$(TORCH)),.venv-cuda,.venv)
+BIN := $(VENV)/bin
+TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
+UV := uv==0.13.9
+
+.PHONY: help lab test quick lint build check lock clean matrix grade-quality record gpu-bundle gpu-test
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
+
+lab: $(VENV)/.course  ## JupyterLab with lesson 1 in front (PORT=8888, BROWSER=none, TORCH=cpu|cuda)
+	@$(BIN)/python -m autograder lab --port $(PORT) $(if $(BROWSER),--browser $(BROWSER))
+
+test: $(VENV)/.test  ## everything that can be tested without a GPU
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m autograder build --check
+	$(BIN)/python -m pytest tests
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+quick: $(VENV)/.test lint  ## lint and unit tests only
+	$(BIN)/python -m pytest tests/unit
+
+build: $(VENV)/.course  ## notebooks/ and solutions/*.ipynb from solutions/*.py
+	$(BIN)/python -m autograder build
+
+check: $(VENV)/.course  ## prove each exercise: solved, unsolved, known mistakes (LESSON=01_basic_compile for one)
+	$(BIN)/python -m autograder check $(LESSON)
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# uv knows PyTorch's index of CPU builds by name; where that index is out of reach, pip's own index serves.
+$(VENV)/.torch: requirements/constraints.txt | $(VENV)/bin/python
+ifneq ($(TORCH),cuda)
+	@$(BIN)/python -m pip install --quiet $(UV) && $(BIN)/uv pip install --quiet --python $(BIN)/python \
+	  --torch-backend=cpu torch==$(TORCH_VERSION) 2>/dev/null \
+	  || echo "PyTorch's CPU index is out of reach; taking torch $(TORCH_VERSION) from pip's index."
+endif
+	$(BIN)/python -m pip install --quiet torch==$(TORCH_VERSION)
+	@touch $@
+
+$(VENV)/.course: requirements/course.lock pyproject.toml | $(VENV)/.torch
+	$(BIN)/python -m pip install --quiet -r requirements/course.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.test: requirements/test.lock $(VENV)/.course
+	$(BIN)/python -m pip install --quiet -r requirements/test.lock
+	@touch $@
+
+lock:  ## resolve requirements/*.lock anew (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
+	  -c requirements/constraints.txt --excludes requirements/excludes.txt -o requirements/course.lock
+	uv pip compile pyproject.toml --extra test --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
+	  -c requirements/constraints.txt -c requirements/course.lock --excludes requirements/excludes.txt -o requirements/test.lock
+
+clean:  ## remove the environments; your work in my/ stays
+	rm -rf .venv .venv-cuda
