@@ -1,0 +1,51 @@
+"""The explorer: source, graph and generated code of one run, linked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compilescope.explorer.page import Page, data
+from compilescope.explorer.static import still
+from compilescope.explorer.story import headline
+from compilescope.facts import Run
+from compilescope.views.display import Display, compose, show_display
+
+__all__ = ["explore", "save_html", "show"]
+
+
+def explore(run: Run, *, fold: bool = True, ptx: bool = False) -> Display:
+    """The explorer of `run` as a display object: HTML for a notebook or a file, text for a terminal.
+
+    Args:
+        run: what ``observe`` gave, or a recorded one.
+        fold: show equal blocks once; False draws each node.
+        ptx: add the PTX of kernels that have it (several kB a kernel).
+    """
+    if not isinstance(run, Run):
+        raise TypeError(f"show wants the run that observe gave, but got {type(run).__name__}: show(run).")
+    pages = [Page.of(one, fold=fold) for one in (run, *run.pretended)]
+    text = _text(run)
+    html = compose(headline(run), still(pages[0]), text, package=__name__, name="explorer", data=data(pages, ptx=ptx))
+    return Display(headline(run), html, text)
+
+
+def show(run: Run, *, fold: bool = True, ptx: bool = False) -> None:
+    """Show what the compiler did: your source, its graphs and the generated code, linked.
+
+    Point at a line, a node or a kernel, and the other panes follow. In a terminal it prints the same as text.
+    Arguments as in `explore`.
+    """
+    show_display(explore(run, fold=fold, ptx=ptx))
+
+
+def save_html(run: Run, path: str | Path, *, fold: bool = True, ptx: bool = True) -> Path:
+    """Write the explorer of `run` as one page that needs no network, to send to a colleague; returns its path."""
+    return explore(run, fold=fold, ptx=ptx).save_html(path)
+
+
+def _text(run: Run) -> str:
+    try:
+        from compilescope.text import describe
+    except ImportError:
+        return headline(run)
+    return str(describe(run))

@@ -1,0 +1,58 @@
+"""Short names for what the explorer draws, sizes and bytes."""
+
+from __future__ import annotations
+
+import re
+
+from compilescope.facts import Kernel, Node
+
+_DTYPES = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8e4m3",
+    "float8_e5m2": "f8e5m2", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8",
+    "complex64": "c64", "complex128": "c128",
+}  # fmt: skip
+"""As ``print_readable`` writes them."""
+
+_NAMESPACES = re.compile(r"^(torch\.ops\.|torch\.nn\.functional\.|torch\.|_operator\.|operator\.|aten\.|prims\.)+")
+_OVERLOADS = re.compile(r"\.(default|Tensor|Scalar|Tensor_Scalar|Scalar_Tensor|dim_IntList|int|dim|self|correction)$")
+_ARGUMENT = re.compile(r"^L_(?:self_)?(.+?)_$")
+_MODULES = re.compile(r"(?:^|_)(?:modules|parameters|buffers)_")
+
+
+def label(node: Node) -> str:
+    """What stands in the node's box: ``relu`` for ``aten.relu.default``, ``linear.weight`` for a parameter."""
+    if node.op == "call":
+        return _OVERLOADS.sub("", _NAMESPACES.sub("", node.target)) or node.name
+    if node.op == "output":
+        return "output"
+    if match := _ARGUMENT.match(node.target or node.name):
+        return _MODULES.sub(".", match.group(1)).strip("._") or node.name
+    return node.name
+
+
+def size_text(node: Node) -> str:
+    """``f32[64, 256]``, as the printed graph has it; empty where nothing is known."""
+    if node.dtype is None or node.shape is None:
+        return ""
+    dtype = node.dtype.removeprefix("torch.")
+    return f"{_DTYPES.get(dtype, dtype)}[{', '.join(map(str, node.shape))}]"
+
+
+def byte_text(count: int | None) -> str:
+    """``128 B``, ``65.5 kB``, ``4.19 MB``; ``size varies`` for a dynamic shape."""
+    if count is None:
+        return "size varies"
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def fused(kernel: Kernel) -> str:
+    """``3 ops fused``, ``1 op``, ``library call``: what the kernel computes, in two words."""
+    count = len(kernel.nodes)
+    if kernel.language == "extern":
+        return "library call" if count < 2 else f"library call for {count} ops"
+    return f"{count} ops fused" if count > 1 else "1 op" if count else "generated"

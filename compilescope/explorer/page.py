@@ -1,0 +1,212 @@
+"""Run → the data that the explorer's script draws: each text and each picture once, short keys, whole pixels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from compilescope.explorer import code_pane, labels
+from compilescope.explorer.code_pane import Text
+from compilescope.explorer.links import Links, link
+from compilescope.explorer.picture import Picture, draw
+from compilescope.explorer.story import Chapter, Seam, chapters, graph_count, headline, nothing
+from compilescope.facts import STAGES, Origin, Run, Source
+
+STAGE_NAMES = {
+    "dynamo": "Dynamo",
+    "joint": "joint",
+    "forward": "forward",
+    "backward": "backward",
+    "inference": "inference",
+    "post_grad": "post-grad",
+    "post_grad_backward": "post-grad backward",
+}
+_FIRST_CHOICE = ("post_grad", "inference", "forward", "dynamo")
+
+
+@dataclass
+class Page:
+    """What is drawn of one run: its chapters with links and pictures, for the static picture and for the script."""
+
+    run: Run
+    chapters: tuple[Chapter, ...]
+    links: dict[str, Links] = field(default_factory=dict)
+    pictures: dict[tuple[str, str], Picture] = field(default_factory=dict)
+
+    @staticmethod
+    def of(run: Run, *, fold: bool = True) -> Page:
+        """Lay out every graph of `run`."""
+        page = Page(run, chapters(run))
+        for chapter in page.chapters:
+            compiled = chapter.compiled
+            page.links[compiled.compile_id] = link(compiled)
+            for graph in compiled.graphs:
+                key = compiled.compile_id, graph.stage
+                page.pictures[key] = draw(graph, compiled, page.links[compiled.compile_id], fold=fold)
+        return page
+
+    def first_stage(self) -> str:
+        """The stage to show first: the one that the kernels were made from, if there are kernels."""
+        there = {stage for _, stage in self.pictures}
+        order = _FIRST_CHOICE if self.run.code else ("dynamo", *_FIRST_CHOICE)
+        return next((stage for stage in order if stage in there), "dynamo")
+
+    def picture(self, compile_id: str, stage: str) -> Picture | None:
+        """The picture of that stage; for a compile that has no such stage, none."""
+        return self.pictures.get((compile_id, stage))
+
+
+def target_name(origin: Origin) -> str:
+    """Name of a target tab: ``this CPU``, ``NVIDIA H100 (pretended)``, ``NVIDIA H200, recorded``."""
+    match origin.kind:
+        case "live":
+            return f"this {origin.device}"
+        case "recorded":
+            return f"{origin.device}, recorded"
+        case "trace":
+            return f"{origin.device}, from a trace"
+        case _:
+            return origin.device if "pretended" in origin.device else f"{origin.device} (pretended)"
+
+
+def used_sources(run: Run) -> Iterator[Source]:
+    """Every line of the learner that a fact of `run` points to."""
+    for compiled in run.compiles:
+        if compiled.file:
+            yield Source(compiled.file, compiled.line)
+        for graph in compiled.graphs:
+            yield from (node.source for node in graph.nodes if node.source)
+        yield from (r.source for r in compiled.refusals if r.source)
+    yield from (stop.source for stop in run.breaks if stop.source)
+    yield from (missed.source for missed in run.not_compiled if missed.source)
+
+
+def data(pages: list[Page], *, ptx: bool = False) -> dict[str, Any]:
+    """Everything the script needs, as plain JSON values; the first page is the run itself, the others its targets."""
+    run = pages[0].run
+    texts = code_pane.source_texts(run, (source for page in pages for source in used_sources(page.run)))
+    files = {file: i for i, file in enumerate(texts)}
+    store = _Store()
+    return {
+        "head": headline(run),
+        "notes": list(run.notes),
+        "none": [_nothing(item, files) for item in nothing(run)],
+        "empty": not graph_count(run),
+        "src": [_text(text) for text in texts.values()],
+        "targets": [
+            {
+                "name": target_name(page.run.origin),
+                "origin": page.run.origin.sentence(),
+                "stage": page.first_stage(),
+                "parts": [_part(page, chapter, files, store, ptx) for chapter in page.chapters],
+            }
+            for page in pages
+        ],
+        "stages": {stage: STAGE_NAMES[stage] for stage in STAGES},
+        "pics": store.values,
+    }
+
+
+class _Store:
+    """Values, each kept once; targets share most of their graphs and some of their texts."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._places: dict[str, int] = {}
+
+    def keep(self, value: Any) -> int:
+        key = json.dumps(value)
+        if key not in self._places:
+            self._places[key] = len(self.values)
+            self.values.append(value)
+        return self._places[key]
+
+
+def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, ptx: bool) -> dict[str, Any]:
+    compiled = chapter.compiled
+    links = page.links[compiled.compile_id]
+    texts = [code_pane.code_text(compiled, i, links) for i in range(len(compiled.code))]
+    owner: list[str] = [code.which for code in compiled.code]
+    if not texts:
+        graphs = [graph for graph in compiled.graphs if graph.text]
+        texts, owner = [code_pane.graph_text(graph) for graph in graphs], [graph.stage for graph in graphs]
+    if ptx:
+        found = [code_pane.ptx_text(i, kernel) for i, (_, kernel) in enumerate(links.kernels) if kernel.ptx]
+        texts, owner = texts + found, owner + ["ptx"] * len(found)
+    return {
+        "name": chapter.name,
+        "fn": compiled.function,
+        "id": compiled.compile_id,
+        "error": compiled.error,
+        "backend": compiled.backend,
+        "before": [_seam(seam, files) for seam in chapter.before],
+        "after": [_seam(seam, files) for seam in chapter.after],
+        "pics": {
+            graph.stage: store.keep(_picture(page.pictures[compiled.compile_id, graph.stage], files))
+            for graph in compiled.graphs
+        },
+        "k": [
+            [k.name, labels.fused(k), len(k.nodes), _bytes(k.bytes_read), _bytes(k.bytes_written), module, k.launches]
+            for module, k in links.kernels
+        ],
+        "which": [code.which for code in compiled.code],
+        "docs": [[which, store.keep(_text(text))] for which, text in zip(owner, texts, strict=True)],
+    }
+
+
+def _bytes(count: int | None) -> str:
+    return "" if count is None else labels.byte_text(count)
+
+
+def _picture(picture: Picture, files: dict[str, int]) -> dict[str, Any]:
+    index = {shape.node.name: i for i, shape in enumerate(picture.shapes)}
+    nodes = []
+    for s in picture.shapes:
+        source = s.node.source
+        at = [files[source.file], source.line] if source and source.file in files else 0
+        op = {"call": "c", "output": "o"}.get(s.node.op, "i")
+        name = s.node.name if s.node.name != s.label else 0
+        nodes.append([name, s.label, s.size, s.x, s.y, s.width, op, list(s.kernels), at, int(s.saved)])
+    return {
+        "w": picture.width,
+        "h": picture.height,
+        "n": nodes,
+        "e": [[index[a], index[b], path] for a, b, path in picture.edges],
+        "o": [[o.x, o.y, o.width, o.height, o.title, -1 if o.kernel is None else o.kernel] for o in picture.outlines],
+        "f": {name: index[twin] for name, twin in picture.hidden.items()},
+    }
+
+
+def _text(text: Text) -> dict[str, Any]:
+    return {
+        "t": text.title,
+        "c": [[first, "\n".join(lines)] for first, lines in text.chunks],
+        "k": [[number, _runs(lines)] for number, lines in text.kernels],
+        "n": {line: list(names) for line, names in text.nodes},
+        "x": text.left_out,
+    }
+
+
+def _runs(lines: Iterable[int]) -> list[list[int]]:
+    """[1, 2, 3, 7] as [[1, 3], [7, 7]]."""
+    runs: list[list[int]] = []
+    for line in lines:
+        if runs and runs[-1][1] == line - 1:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    return runs
+
+
+def _seam(seam: Seam, files: dict[str, int]) -> dict[str, Any]:
+    at = [files[seam.source.file], seam.source.line] if seam.source and seam.source.file in files else 0
+    return {"kind": seam.kind, "t": seam.title, "r": seam.reason, "d": seam.detail, "tag": seam.tag, "at": at}
+
+
+def _nothing(item: Any, files: dict[str, int]) -> dict[str, Any]:
+    source = item.source
+    at = [files[source.file], source.line] if source and source.file in files else 0
+    line = f"line {source.line}: {source.code.strip()}" if source else ""
+    return {"fn": item.function, "r": item.reason, "do": item.remedy, "at": at, "line": line}

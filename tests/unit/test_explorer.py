@@ -1,0 +1,239 @@
+import gzip
+import json
+import re
+import sys
+from base64 import b64decode
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compilescope.explorer import explore, save_html, show
+from compilescope.explorer.coloring import CLOSE, MARKS, color_lines
+from compilescope.explorer.folding import folds
+from compilescope.explorer.layout import Box, place, separable
+from compilescope.explorer.links import link
+from compilescope.explorer.page import Page, data
+from compilescope.explorer.static import still
+from compilescope.explorer.story import chapters, headline, nothing
+from compilescope.facts import Call, Graph, Run, Source
+
+sys.path.insert(0, str(Path(__file__).parent))
+import explorer_runs as runs
+
+
+def test_nodes_of_one_kernel_stand_in_one_outline_that_says_how_many_are_fused():
+    page = Page.of(runs.fused_run())
+    picture = page.picture("0/0", "post_grad")
+    (outline,) = picture.outlines
+    inside = [
+        s.label
+        for s in picture.shapes
+        if outline.x < s.x < outline.x + outline.width and outline.y < s.y < outline.y + outline.height
+    ]
+    assert inside == ["relu", "mul", "add"]
+    assert outline.title == "3 ops fused"
+
+
+def test_boxes_never_overlap():
+    picture = Page.of(runs.fused_run()).picture("0/0", "post_grad")
+    for a in picture.shapes:
+        for b in picture.shapes:
+            assert a is b or abs(a.y - b.y) >= 36 or abs(a.x - b.x) >= (a.width + b.width) / 2
+
+
+def test_the_same_run_gives_the_same_bytes():
+    assert explore(runs.fused_run()).html == explore(runs.fused_run()).html
+
+
+def test_a_group_that_needs_its_own_result_from_another_one_does_not_stand_together():
+    boxes = [Box("a", 10, 10, "one"), Box("b", 10, 10, "two"), Box("c", 10, 10, "one"), Box("d", 10, 10, "two")]
+    assert separable(boxes, [("a", "b"), ("b", "c")]) == ["two"]
+    assert place(boxes, [("a", "b"), ("b", "c")]).groups == {"two"}
+
+
+def test_equal_blocks_are_shown_once_and_named_by_their_modules():
+    run = runs.layered_run(24)
+    (fold,) = folds(run.compiles[0].graphs[0])
+    assert fold.count == 24
+    assert fold.title == "layers.0 … layers.23: 24 equal blocks, shown once"
+    picture = Page.of(run).picture("0/0", "post_grad")
+    assert len(picture.shapes) < 12
+    assert picture.hidden["n23_4"] == "n0_4"
+    assert ("n0_4", "last") in {(a, b) for a, b, _ in picture.edges}
+
+
+def test_equal_blocks_are_found_without_module_names():
+    (fold,) = folds(runs.layered_run(24, module=False).compiles[0].graphs[0])
+    assert fold.count >= 23
+
+
+def test_a_block_that_differs_ends_the_repetition():
+    graph = runs.layered_run(24).compiles[0].graphs[0]
+    nodes = tuple(replace(n, target="aten.gelu") if n.name == "n12_1" else n for n in graph.nodes)
+    assert [fold.count for fold in folds(Graph("post_grad", "0/0", nodes))] == [12, 11]
+
+
+def test_small_graphs_are_shown_whole():
+    assert folds(runs.layered_run(5).compiles[0].graphs[0]) == []
+    assert len(Page.of(runs.layered_run(24), fold=False).picture("0/0", "post_grad").shapes) == 24 * 7 + 3
+
+
+def test_a_break_stands_in_front_of_the_graph_that_resumes_after_it():
+    first, second = chapters(runs.broken_run())
+    (seam,) = second.before
+    assert not first.before
+    assert not first.after
+    assert (seam.tag, seam.source.line) == ("GB0059", 3)
+    assert "line 3" in seam.title
+    assert headline(runs.broken_run()) == "price: 2 graphs, 1 graph break"
+
+
+def test_a_break_whose_frame_is_unknown_is_not_lost():
+    run = runs.broken_run()
+    stop = replace(run.breaks[0], compile_id="9/9", before=None, after=None)
+    assert chapters(replace(run, breaks=(stop,)))[-1].after[0].tag == "GB0059"
+
+
+def test_a_recompile_says_the_value_then_and_now():
+    _, second = chapters(runs.recompiled_run())
+    assert second.before[0].kind == "recompile"
+    assert second.before[0].reason == "x: compiled for 4, called with 5"
+
+
+def test_nothing_compiled_says_so_with_the_reason_and_the_remedy():
+    view = explore(runs.uncompiled_run())
+    assert view.title == "Nothing was compiled"
+    picture = still(Page.of(runs.uncompiled_run()))
+    assert "print stands inside a loop. Move print out of the loop." in picture
+    assert data([Page.of(runs.uncompiled_run())])["none"][0]["at"] == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("run", "fragment"),
+    [
+        (Run(runs.ORIGIN), "No compiled function was called"),
+        (Run(runs.ORIGIN, (Call("f", "hit", 0.1), Call("f", "hit", 0.1))), "2 calls ran code that was compiled before"),
+        (replace(runs.broken_run(), compiles=()), "Dynamo gave the whole function up"),
+    ],
+)
+def test_an_empty_run_tells_why(run, fragment):
+    (item,) = nothing(run)
+    assert fragment in item.reason
+    assert item.remedy
+    assert explore(run).html
+
+
+def test_values_kept_for_backward_are_badges_not_edges():
+    picture = Page.of(runs.trained_run()).picture("0/0", "forward")
+    assert [s.label for s in picture.shapes if s.saved] == ["le"]
+    assert {(a, b) for a, b, _ in picture.edges if b == "output"} == {("relu", "output")}
+
+
+def test_kernels_are_linked_to_nodes_lines_and_source():
+    run = runs.fused_run()
+    links = link(run.compiles[0])
+    assert links.kernels_of("post_grad", "relu") == (1,)
+    assert links.kernels_of("post_grad", "mm") == (0,)
+    part = data([Page.of(run)])["targets"][0]["parts"][0]
+    text = data([Page.of(run)])["pics"][part["docs"][0][1]]
+    assert text["k"] == [[0, [[13, 13]]], [1, [[5, 9], [14, 14]]]]
+    assert text["n"] == {7: ["relu"]}
+
+
+def test_imports_and_benchmark_of_the_generated_code_are_left_out():
+    part = data([Page.of(runs.fused_run())])
+    text = part["pics"][part["targets"][0]["parts"][0]["docs"][0][1]]
+    first, shown = text["c"][0]
+    assert first == 3
+    assert "benchmark_compiled_module" not in shown
+    assert "2 lines of imports" in text["x"]
+
+
+def test_colors_do_not_change_the_text():
+    text = 'def f(x):\n    """Two\n    lines"""\n    return x + 1.0  # done'
+    marked = "\n".join(color_lines(text, "python"))
+    assert marked != text
+    assert re.sub(f"[{''.join(MARKS.values())}{CLOSE}]", "", marked) == text
+
+
+def test_names_that_hold_html_stay_text():
+    nasty = "<img src=x onerror=alert(1)></script>"
+    graph = Graph("dynamo", "0/0", (runs.entry(nasty), runs.call("y", nasty, (nasty,), 2), runs.result("y")))
+    run = runs.broken_run()
+    run = replace(
+        run, compiles=(replace(run.compiles[0], function=nasty, graphs=(graph,)),), sources={runs.CELL: nasty}
+    )
+    html = explore(run).html
+    assert nasty not in html
+    assert html.count("<script") == html.count("</script>") == 1
+
+
+def test_a_graph_of_one_node_and_a_graph_of_none_are_drawn():
+    for nodes in ((runs.entry("x"),), ()):
+        run = runs.broken_run()
+        run = replace(run, compiles=(replace(run.compiles[0], graphs=(Graph("dynamo", "0/0", nodes),)),))
+        assert len(Page.of(run).picture("0/0", "dynamo").shapes) == len(nodes)
+
+
+def test_huge_generated_code_is_cut_and_says_so():
+    run = runs.fused_run()
+    compiled = run.compiles[0]
+    long = replace(compiled.code[0], text=runs.CODE.replace("    return (buf1,)", "    pass\n" * 200_000))
+    view = explore(replace(run, compiles=(replace(compiled, code=(long,)),)))
+    assert len(view.html) < 50_000
+    assert "lines of code" in json.dumps(_payload(view.html))
+
+
+@pytest.mark.parametrize("make", [runs.fused_run, runs.broken_run, runs.recompiled_run, runs.uncompiled_run])
+def test_a_lesson_sized_view_needs_no_network_and_stays_small(make):
+    html = explore(make()).html
+    assert len(html.encode()) < 50_000
+    payload = "".join(map(str, _payload(html)))
+    assert set(re.findall(r"https?://[^\s'\"<)]+", html + payload)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_targets_that_share_a_graph_store_it_once():
+    run = runs.fused_run()
+    both = replace(run, pretended=(replace(run, origin=replace(run.origin, kind="pretended", device="NVIDIA H100")),))
+    content = _payload(explore(both).html)[2]
+    assert [t["name"] for t in content["targets"]] == ["this CPU", "NVIDIA H100 (pretended)"]
+    assert len(content["pics"]) == len(_payload(explore(run).html)[2]["pics"])
+
+
+def test_show_prints_the_text_where_there_is_no_notebook(capsys):
+    show(runs.fused_run())
+    assert "price" in capsys.readouterr().out
+
+
+def test_what_is_no_run_gets_a_sentence():
+    with pytest.raises(TypeError, match="wants the run that observe gave"):
+        show("run")
+
+
+def test_save_html_writes_one_page_and_names_a_missing_folder(tmp_path):
+    page = save_html(runs.broken_run(), tmp_path / "page.html")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    with pytest.raises(FileNotFoundError, match="make it first"):
+        save_html(runs.broken_run(), tmp_path / "missing" / "page.html")
+
+
+def test_the_still_picture_holds_source_graph_break_and_legend():
+    picture = still(Page.of(runs.broken_run()))
+    for part in ("def price(x, w):", "relu", "GB0059", "Graph 2", "live on this CPU, torch 2.13.0"):
+        assert part in picture
+    assert "cpp_fused_add_mul_relu_0: 3 ops fused, reads 65.5 kB, writes 65.5 kB" in still(Page.of(runs.fused_run()))
+
+
+def test_a_line_outside_the_learners_files_is_no_link():
+    run = runs.fused_run()
+    graph = run.compiles[0].graphs[0]
+    nodes = tuple(replace(n, source=Source("torch/nn/functional.py", 7)) if n.name == "mm" else n for n in graph.nodes)
+    run = replace(run, compiles=(replace(run.compiles[0], graphs=(replace(graph, nodes=nodes),)),))
+    content = data([Page.of(run)])
+    picture = content["pics"][content["targets"][0]["parts"][0]["pics"]["post_grad"]]
+    assert [n[8] for n in picture["n"] if n[1] == "mm"] == [0]
+
+
+def _payload(html):
+    return json.loads(gzip.decompress(b64decode(re.search(r"atob\('([^']+)'", html).group(1))))
