@@ -1,0 +1,93 @@
+"""From Triton source to machine code without a driver, by the tools that the triton wheel carries."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from compilescope.torch_internals.pretend_device import capability
+from compilescope.torch_internals.pretend_kernels import load_tuner
+from compilescope.torch_internals.pretend_world import pretended_gpu
+
+_TARGET = re.compile(r"^\.target (\w+)", re.MULTILINE)
+_USED = re.compile(r"Used (\d+) registers")
+_SPILLED = re.compile(r"(\d+) bytes spill stores")
+
+
+def machine_code(kernels: dict[str, str], gpu: str, config: int = 0) -> dict[str, dict[str, Any]]:
+    """Per kernel name ``ptx``, ``sass``, ``registers`` (per thread), ``shared`` and ``spills`` (bytes).
+
+    `config` is the place of the autotune configuration. A kernel that does not compile has ``error`` alone. Leans on
+    ``triton.compile`` with a ``GPUTarget``, on the wheel's ``ptxas`` and ``nvdisasm`` (3.6 to 3.9), and on
+    ``CachingAutotuner._create_compile_meta`` (2.11 to 2.15).
+    """
+    found: dict[str, dict[str, Any]] = {}
+    with pretended_gpu(gpu), tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for kernel, source in kernels.items():
+            try:
+                found[kernel] = _assemble(load_tuner(kernel, source, folder), capability(gpu), config, folder)
+            except Exception as error:  # Triton's compiler raises what it likes; the other kernels go on
+                found[kernel] = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"}
+    return found
+
+
+def _assemble(tuner: Any, arch: int, config: int, folder: Path) -> dict[str, Any]:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    chosen = tuner.configs[min(config, len(tuner.configs) - 1)]
+    meta = tuner._create_compile_meta(chosen)
+    options = {"num_warps": meta["num_warps"], "num_stages": meta["num_stages"]}
+    if hasattr(tuner, "_create_compile_options"):
+        with contextlib.suppress(TypeError):  # its parameters moved; the two options above are what matters
+            options = tuner._create_compile_options(chosen, meta)
+    source = ASTSource(tuner.fn, meta["signature"], meta["constants"], meta["configs"][0])
+    binary = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+    return {
+        "ptx": readable_ptx(binary.asm["ptx"]),
+        "shared": int(binary.metadata.shared),
+        **_resources(binary.asm["ptx"], folder),
+        "sass": _disassemble(binary.asm["cubin"], folder),
+    }
+
+
+def readable_ptx(ptx: str) -> str:
+    """PTX without the debug sections and without the folder of the file that was compiled."""
+    ptx = re.sub(r"\n\s*\.section\s+\.debug_\w+\s*\{.*?\n\s*\}", "", ptx, flags=re.DOTALL)
+    return re.sub(r'(\.file\s+\d+ ")[^"]*/', r"\1", ptx).rstrip() + "\n"
+
+
+def tool(name: str) -> Path:
+    """Path of ``ptxas`` or ``nvdisasm`` in the triton wheel. Raises FileNotFoundError where this wheel has none."""
+    import triton
+
+    path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
+    if not path.exists():
+        raise FileNotFoundError(f"this triton wheel has no {name}")
+    return path
+
+
+def _resources(ptx: str, folder: Path) -> dict[str, int]:
+    target = _TARGET.search(ptx)
+    source = folder / "kernel.ptx"
+    source.write_text(ptx, encoding="utf-8")
+    chip = target[1] if target else "sm_90a"
+    command = [str(tool("ptxas")), "-v", f"--gpu-name={chip}", str(source), "-o", str(folder / "out.cubin")]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stderr
+    used, spilled = _USED.search(said), _SPILLED.search(said)
+    return {"registers": int(used[1]) if used else 0, "spills": int(spilled[1]) if spilled else 0}
+
+
+def _disassemble(cubin: bytes, folder: Path) -> str:
+    path = folder / "kernel.cubin"
+    path.write_bytes(cubin)
+    done = subprocess.run(
+        [str(tool("nvdisasm")), "-c", str(path)], capture_output=True, text=True, timeout=120, check=True
+    )
+    return done.stdout
