@@ -69,3 +69,12 @@ lock:  ## resolve requirements/*.lock anew (needs uv)
 
 clean:  ## remove the environments; your work in my/ stays
 	rm -rf .venv .venv-cuda
+
+NODE_PYTHON ?= 3.12
+NODE_HAS ?=
+
+gpu-bundle: $(VENV)/.test  ## wheels for a GPU node without network (NODE_PYTHON=3.12, NODE_HAS="numpy matplotlib ...")
+	PATH="$(CURDIR)/$(BIN):$$PATH" tests/gpu/bundle.sh $(NODE_PYTHON) $(NODE_HAS)
+
+gpu-test: $(VENV)/.test  ## on a machine with a GPU: what only a GPU can show
+	$(BIN)/python -m pytest tests/gpu --require-gpu

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Gather what an air-gapped GPU node lacks into gpu-bundle/: wheels of the lock for its Python, without torch and triton.
+#   bundle.sh PYTHON_VERSION [NAME...]      NAME: packages the node has already
+# On the node:  python3 -m pip install --no-index --no-deps --target site gpu-bundle/*.whl && export PYTHONPATH=site:.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+version=$1
+shift
+here="ruff mypy mypy-extensions ast-serialize librt playwright greenlet pyee types-pygments types-psutil"
+skip=$(printf '%s\n' torch triton $here "$@" | paste -sd'|')
+platforms=()
+for tag in 2_5 2_12 2_17 2_24 2_27 2_28 2_31 2_34; do platforms+=(--platform "manylinux_${tag}_x86_64"); done
+for tag in manylinux1 manylinux2010 manylinux2014; do platforms+=(--platform "${tag}_x86_64"); done
+rm -rf gpu-bundle
+mkdir gpu-bundle
+grep -vE "^(#|($skip)(==|\[))" requirements/test.lock >gpu-bundle/bundle.lock
+python3 -m pip download --quiet --no-deps --only-binary=:all: --implementation cp --python-version "$version" \
+  "${platforms[@]}" --dest gpu-bundle --requirement gpu-bundle/bundle.lock
+echo "gpu-bundle: $(ls gpu-bundle/*.whl | wc -l) wheels, $(du -sh gpu-bundle | cut -f1), for Python $version on Linux x86-64"
