@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import cattrs
@@ -52,6 +53,8 @@ class Node:
     """AOTAutograd's remark on an input or output, e.g. ``PlainAOTInput(idx=0)``."""
     module: str = ""
     """Path of the nn.Module it was called in, ``layers.3.mlp``; empty outside modules or where unknown."""
+    origins: tuple[str, ...] = ()
+    """Names of the Dynamo nodes it comes from; a backward node names those whose gradient it computes."""
 
 
 STAGES = ("dynamo", "joint", "forward", "backward", "inference", "post_grad", "post_grad_backward")
@@ -100,6 +103,8 @@ class GraphBreak:
     """Compile id of the graph that ends here; None when nothing was captured before the break."""
     after: str | None = None
     """Compile id of the graph that resumes after it; None when the rest ran as plain Python."""
+    in_callee: bool = False
+    """The cause lies in a function that this frame calls: that function's own frame reports it once more."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,8 @@ class Refusal:
     actual: str | None = None
     """The value of this call."""
     source: Source | None = None
+    hint: str = ""
+    """What torch advises."""
 
 
 @dataclass(frozen=True)
@@ -372,6 +379,14 @@ class Run:
     def to_json(self) -> str:
         """JSON text; `from_json` gives an equal Run back (without `result`)."""
         return json.dumps(_converter.unstructure(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_trace(folder: str | Path, rank: int | None = None) -> Run:
+        """The facts of one process from a folder written with ``TORCH_TRACE=folder``; see `compilescope.from_trace`."""
+        # through the front door and only when called: facts stay free of what reads traces
+        import compilescope
+
+        return compilescope.from_trace(folder, rank)
 
     @staticmethod
     def from_json(text: str) -> Run:

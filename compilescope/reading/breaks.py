@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from typing import Any
 
 from compilescope.facts import GraphBreak, Refusal, Source
-from compilescope.reading.stacks import learners_line, read_stack
+from compilescope.reading.stacks import learners_line, read_stack, without_machinery
 
 _WHERE = re.compile(r"Graph [Bb]reak in user code at (.+?):(\d+)")
 _URL = re.compile(r"https?://\S+/(gb\d+)\.html")
@@ -16,7 +18,7 @@ def read_break(payload: str, compile_id: str) -> GraphBreak:
     """A `GraphBreak` from the record ``dynamo_graph_break_reason``."""
     body = payload.split("Graph Break Reason:", 1)[-1]
     message, _, stack_text = body.partition("User code traceback:")
-    stack = read_stack(stack_text.split("\nTraceback (most recent")[0])
+    stack = without_machinery(read_stack(stack_text.split("\nTraceback (most recent")[0]))
     head, _, rest = message.partition("  Explanation:")
     explanation, _, hints = rest.partition("\n  Hint:")
     hint_text, _, context = ("  Hint:" + hints if hints else rest).partition("Developer debug context:")
@@ -38,13 +40,22 @@ def read_break(payload: str, compile_id: str) -> GraphBreak:
     )
 
 
+def read_failure(metrics: dict[str, Any], compile_id: str) -> GraphBreak:
+    """A `GraphBreak` from ``compilation_metrics`` whose frame failed: with fullgraph=True there is no other record."""
+    found = read_break(f"Graph Break Reason:{metrics.get('fail_reason') or ''}", compile_id)
+    file, line = metrics.get("fail_user_frame_filename"), metrics.get("fail_user_frame_lineno")
+    source = Source(str(file), int(line)) if file and line else None
+    head = str(metrics.get("fail_reason") or "").splitlines()
+    return dataclasses.replace(found, reason=head[0] if head else "", source=source)
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 _REFUSAL = re.compile(
     r"^(?P<id>\d+/\d+): (?P<guard>.*?)"
-    r"(?:\s+# (?P<code>.*?)\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+))?$"
+    r"(?:\s+# (?P<code>.*?)\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+)(?: \(HINT: (?P<hint>.*)\)?)?)?$"
 )
 
 
@@ -65,7 +76,7 @@ def _refusal(item: str) -> Refusal:
     source = learners_line(read_stack(rest))
     if source is None and match["file"]:
         source = Source(match["file"], int(match["line"]), match["function"], match["code"])
-    return make_refusal(match["id"], match["guard"].strip(), source)
+    return dataclasses.replace(make_refusal(match["id"], match["guard"].strip(), source), hint=_hint(match["hint"]))
 
 
 _MISMATCH = re.compile(
@@ -73,6 +84,27 @@ _MISMATCH = re.compile(
 )
 _PLAIN_MISMATCH = re.compile(r"^tensor '(?P<subject>[^']+)' (?P<what>.+)$")
 _COMPARISON = re.compile(r"^(?P<subject>.+?) (?:==|is|<=|>=|<|>|!=) (?P<expected>.+)$")
+
+
+_LOCAL = re.compile(r"L\['(\w+)'\]")
+_COMMENT = re.compile(
+    r"\s+# (?P<code>.*?)\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+)(?: \(HINT: (?P<hint>.*)\)?)?$"
+)
+
+
+def read_guard_failure(compile_id: str, text: str) -> Refusal:
+    """A `Refusal` from the text that a live guard gives: its expression, and perhaps a comment with its line."""
+    first = _LOCAL.sub(r"\1", text.partition("\n")[0])
+    match = _COMMENT.search(first)
+    if not match:
+        return make_refusal(compile_id, first.strip())
+    source = Source(match["file"], int(match["line"]), match["function"], match["code"])
+    refusal = make_refusal(compile_id, first[: match.start()].strip(), source)
+    return dataclasses.replace(refusal, hint=_hint(match["hint"]))
+
+
+def _hint(text: str | None) -> str:
+    return (text or "").rstrip(")")
 
 
 def make_refusal(compile_id: str, expression: str, source: Source | None = None, actual: str | None = None) -> Refusal:

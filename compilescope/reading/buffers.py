@@ -26,8 +26,8 @@ class Buffers:
         self.asserts: dict[str, tuple[tuple[int, ...] | None, tuple[int, ...] | None]] = {}
         for part in ast.walk(tree):
             match part:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="rand_strided"))):
-                    self._allocate(name, part.value)
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="rand_strided")) as call):
+                    self._allocate(name, call)
                 case ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), shape, stride, *_]):
                     self.asserts[name] = (_numbers(shape), _numbers(stride))
 

@@ -9,131 +9,116 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from compilescope.facts import Code, Compile, Graph, GraphBreak, Guard, Kernel, Phase, Refusal, Saved, Source, Symbol
-from compilescope.reading.breaks import read_break, read_refusals
-from compilescope.reading.buffers import item_bytes
+from compilescope.facts import Compile, GraphBreak, Kernel, NotCompiled, Phase, Refusal, Symbol
+from compilescope.reading.breaks import read_break, read_failure, read_refusals
+from compilescope.reading.finish import close, link_breaks, skipped_frames
 from compilescope.reading.generated import launch_handles, read_code
-from compilescope.reading.guards import read_guards
+from compilescope.reading.opened import Opened
+from compilescope.reading.origins import NodeFacts
 from compilescope.reading.readable import read_graph
-from compilescope.reading.stacks import learners_line, read_stack
+from compilescope.reading.stacks import learners_line, read_frames, read_stack
 
 ENVELOPE = frozenset(
-    [
-        "rank",
-        "compiled_autograd_id",
-        "frame_id",
-        "frame_compile_id",
-        "attempt",
-        "has_payload",
-        "stack",
-        "subgraph_name",
-        "severity",
-        "timestamp",
-        "pathname",
-        "lineno",
-        "thread",
-        "process",
-    ]
+    {"rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "has_payload", "stack"}
+    | {"subgraph_name", "severity", "timestamp", "pathname", "lineno", "thread", "process"}
 )
-_GRAPH_RECORDS = {
+GRAPH_RECORDS = {
     "dynamo_output_graph": "dynamo",
     "aot_joint_graph": "joint",
     "aot_forward_graph": "forward",
     "aot_backward_graph": "backward",
     "aot_inference_graph": "inference",
+    "inductor_post_grad_graph": "post_grad",
 }
+"""Record, or name of an artifact, to the stage of the graph that it prints."""
 _CACHES = re.compile(r"^(fx_graph|aotautograd)_cache_(hit|miss|bypass)")
-_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 _RANGE = re.compile(r"^\w*\[(.+?), (.+?)\]$")
+_FIXED = re.compile(r"^Eq\((\w+), (\d+)\)$|^(\w+) == (\d+)$")
 
 
-@dataclass
-class _Open:
-    """One compile while its records come in."""
+def record_name(meta: dict[str, Any]) -> str | None:
+    """The payload key of a record; for an artifact, the artifact's name."""
+    key = next((key for key in meta if key not in ENVELOPE), None)
+    if key == "artifact" and isinstance(meta[key], dict):
+        return str(meta[key].get("name"))
+    return key
 
-    compile_id: str
-    order: int
-    function: str = ""
-    file: str = ""
-    line: int = 0
-    metrics: dict[str, Any] = field(default_factory=dict)
-    graphs: dict[str, Graph] = field(default_factory=dict)
-    code: list[Code] = field(default_factory=list)
-    guards_text: str = ""
-    refusals: tuple[Refusal, ...] = ()
-    symbols: list[Symbol] = field(default_factory=list)
-    breaks: list[GraphBreak] = field(default_factory=list)
-    caches: dict[str, str] = field(default_factory=dict)
-    provenance: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    bytecode_before: str = ""
-    bytecode_after: str = ""
-    done: bool = False
+
+def record_compile_id(meta: dict[str, Any]) -> str | None:
+    """``0/1`` as torch numbers the compile that the record belongs to; None for a record of no compile."""
+    if meta.get("frame_id") is None:
+        return None
+    torch_id = f"{meta['frame_id']}/{meta.get('frame_compile_id', 0)}"
+    autograd = meta.get("compiled_autograd_id")
+    return torch_id if autograd is None else f"!{autograd}/{torch_id}"
 
 
 class Builder:
-    """Takes records one by one (`add`), gives compiles, breaks and phases at the end."""
+    """Takes records one by one (`add`), gives compiles, breaks, skipped frames and phases at the end."""
 
     def __init__(self) -> None:
         self.strings: dict[int, str] = {}
-        self.open: dict[str, _Open] = {}
+        self.opened: dict[str, Opened] = {}
         self.current: dict[str, str] = {}
         self.begun: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        self.phases: list[tuple[dict[str, Any], float]] = []
+        self.phase_spans: list[tuple[dict[str, Any], float]] = []
         self.problems: dict[str, str] = {}
+        self.live: Iterable[NodeFacts] = ()
 
     # ------------------------------------------------------------------ records in
-    def add(self, meta: dict[str, Any], payload: str | None) -> None:
-        """Take one record. A record that cannot be read is named in `problems`; nothing is raised."""
-        key = next((key for key in meta if key not in ENVELOPE), None)
-        if key is None:
-            return
+    def add(self, meta: dict[str, Any], payload: str | None, live: Iterable[NodeFacts] = ()) -> str | None:
+        """Take one record, with what the live graph's nodes know (`live`) where there is one.
+
+        Gives the compile id that the record went to. A record that cannot be read is named in `problems`.
+        """
+        name = record_name(meta)
+        if name is None:
+            return None
+        self.live = live
         try:
-            self._add(key, meta[key], meta, payload)
+            return self._add(name, meta, payload)
         except Exception as error:  # a torch of tomorrow may print anything
-            self.problems[key] = f"torch's record {key} could not be read ({type(error).__name__}: {error})."
+            self.problems[name] = f"torch's record {name} could not be read ({type(error).__name__}: {error})."
+            return None
 
-    def _add(self, key: str, value: Any, meta: dict[str, Any], payload: str | None) -> None:
-        if key == "str":
-            text, number = value
+    def _add(self, name: str, meta: dict[str, Any], payload: str | None) -> str | None:
+        if name == "str":
+            text, number = meta[name]
             self.strings[number] = text
-            return
-        if key == "chromium_event":
-            self._event(json.loads(payload) if payload else value)
-            return
-        if meta.get("frame_id") is None:
-            return
-        name = str(value.get("name")) if key == "artifact" and isinstance(value, dict) else key
-        compiled = self._compile(meta, name)
+            return None
+        if name == "chromium_event":
+            self._event(json.loads(payload) if payload else meta[name])
+            return None
+        torch_id = record_compile_id(meta)
+        if torch_id is None:
+            return None
+        compiled = self._compile(torch_id, name, meta)
+        compiled.attempts = max(compiled.attempts, int(meta.get("attempt") or 0) + 1)
         if handler := self._handler(name):
-            handler(compiled, value, payload or "")
+            handler(compiled, meta.get(name), payload or "")
+        return compiled.compile_id
 
-    def _compile(self, meta: dict[str, Any], name: str) -> _Open:
-        torch_id = f"{meta['frame_id']}/{meta.get('frame_compile_id', 0)}"
-        if meta.get("compiled_autograd_id") is not None:
-            torch_id = f"!{meta['compiled_autograd_id']}/{torch_id}"
+    def _compile(self, torch_id: str, name: str, meta: dict[str, Any]) -> Opened:
         compile_id = self.current.get(torch_id, torch_id)
-        found = self.open.get(compile_id)
+        found = self.opened.get(compile_id)
         if found is not None and found.done and name == "dynamo_start" and not meta.get("attempt"):
             # torch.compiler.reset() starts the numbers again: a second compile with this id
-            number = sum(known.split("#")[0] == torch_id for known in self.open) + 1
+            number = sum(known.split("#")[0] == torch_id for known in self.opened) + 1
             compile_id, found = f"{torch_id}#{number}", None
         if found is None:
-            found = self.open[compile_id] = _Open(compile_id, len(self.open))
+            found = self.opened[compile_id] = Opened(compile_id)
             self.current[torch_id] = compile_id
         return found
 
-    def _handler(self, name: str) -> Callable[[_Open, Any, str], None] | None:
-        if name in _GRAPH_RECORDS:
-            return lambda compiled, _, text: self._graph(compiled, _GRAPH_RECORDS[name], text)
-        if name == "inductor_post_grad_graph":
-            return self._post_grad
-        if name.endswith("_ORIGINAL_BYTECODE"):
+    def _handler(self, name: str) -> Callable[[Opened, Any, str], None] | None:
+        if name in GRAPH_RECORDS:
+            return lambda compiled, _, text: self._graph(compiled, GRAPH_RECORDS[name], text)
+        if name.endswith("_ORIGINAL_BYTECODE") or name.endswith("ORIGINAL BYTECODE"):
             return lambda compiled, _, text: setattr(compiled, "bytecode_before", text)
-        if name.endswith("_MODIFIED_BYTECODE"):
+        if name.endswith("_MODIFIED_BYTECODE") or name.endswith("MODIFIED BYTECODE"):
             return lambda compiled, _, text: setattr(compiled, "bytecode_after", text)
         if match := _CACHES.match(name):
             cache = {"fx_graph": "fx_graph", "aotautograd": "aot_autograd"}[match[1]]
@@ -148,10 +133,12 @@ class Builder:
             "inductor_provenance_tracking_kernel_stack_traces": self._kernel_stacks,
             "compilation_metrics": self._metrics,
             "create_symbol": self._symbol,
+            "guard_added_fast": self._shape_guard,
+            "guard_added": self._shape_guard,
         }.get(name)
 
     # ------------------------------------------------------------------ one record each
-    def _start(self, compiled: _Open, value: Any, _: str) -> None:
+    def _start(self, compiled: Opened, value: Any, _: str) -> None:
         stack = value.get("stack") or []
         if stack:
             last = stack[-1]
@@ -159,74 +146,85 @@ class Builder:
             compiled.file = compiled.file or self.strings.get(last.get("filename"), "")
             compiled.line = compiled.line or int(last.get("line") or 0)
 
-    def _graph(self, compiled: _Open, stage: str, text: str) -> None:
-        compiled.graphs[stage] = read_graph(text, stage, compiled.compile_id)
+    def _graph(self, compiled: Opened, stage: str, text: str) -> None:
+        if stage == "post_grad" and "post_grad" in compiled.graphs and "backward" in compiled.graphs:
+            stage = "post_grad_backward"  # both come under one name, the forward first
+        graph = read_graph(text, stage, compiled.compile_id)
+        compiled.graphs[stage] = compiled.origins.join(graph, self.live)
 
-    def _post_grad(self, compiled: _Open, _: Any, text: str) -> None:
-        # forward and backward come under one compile id: the forward first
-        stage = (
-            "post_grad_backward" if "post_grad" in compiled.graphs and "backward" in compiled.graphs else "post_grad"
-        )
-        self._graph(compiled, stage, text)
+    def _break(self, compiled: Opened, _: Any, text: str) -> None:
+        found = read_break(text, compiled.compile_id)
+        if found.reason:
+            compiled.breaks.append(found)
+        compiled.gave_up = compiled.gave_up or "Skipping the function" in text or "results in a skip" in text
 
-    def _break(self, compiled: _Open, _: Any, text: str) -> None:
-        compiled.breaks.append(read_break(text, compiled.compile_id))
-
-    def _refused(self, compiled: _Open, _: Any, text: str) -> None:
+    def _refused(self, compiled: Opened, _: Any, text: str) -> None:
         compiled.refusals = read_refusals(text)
 
-    def _guards(self, compiled: _Open, _: Any, text: str) -> None:
+    def _guards(self, compiled: Opened, _: Any, text: str) -> None:
         compiled.guards_text = text
 
-    def _code(self, compiled: _Open, _: Any, text: str) -> None:
+    def _code(self, compiled: Opened, _: Any, text: str) -> None:
         compiled.code.append(read_code(text, compiled.compile_id))
 
-    def _provenance(self, compiled: _Open, _: Any, text: str) -> None:
-        if not compiled.code:
-            return
+    def _provenance(self, compiled: Opened, _: Any, text: str) -> None:
         mapping = json.loads(text)
         post_to_dynamo = {post: tuple(names) for post, names in mapping.get("postToPre", {}).items()}
-        compiled.provenance.update(post_to_dynamo)
+        for post, names in post_to_dynamo.items():
+            compiled.provenance.setdefault(post, names)
         of_handle = mapping.get("cppCodeToPost", {})
-        code = compiled.code[-1]
-        handles = launch_handles(code)
-        kernels = []
-        for kernel in code.kernels:
-            nodes = tuple(dict.fromkeys(n for handle in handles[kernel.name] for n in of_handle.get(handle, ())))
-            dynamo = tuple(dict.fromkeys(d for node in nodes for d in post_to_dynamo.get(node, ())))
-            kernels.append(dataclasses.replace(kernel, nodes=nodes, dynamo_nodes=dynamo))
-        compiled.code[-1] = dataclasses.replace(code, kernels=tuple(kernels))
 
-    def _kernel_stacks(self, compiled: _Open, _: Any, text: str) -> None:
-        if not compiled.code:
-            return
+        def with_nodes(kernel: Kernel, handles: tuple[str, ...]) -> Kernel:
+            nodes = tuple(dict.fromkeys(node for handle in handles for node in of_handle.get(handle, ())))
+            dynamo = tuple(dict.fromkeys(name for node in nodes for name in post_to_dynamo.get(node, ())))
+            return dataclasses.replace(kernel, nodes=nodes, dynamo_nodes=dynamo)
+
+        self._each_kernel(compiled, with_nodes)
+
+    def _kernel_stacks(self, compiled: Opened, _: Any, text: str) -> None:
         stacks = json.loads(text)
-        code = compiled.code[-1]
-        handles = launch_handles(code)
 
-        def with_sources(kernel: Kernel) -> Kernel:
-            printed = [one for handle in handles[kernel.name] for one in stacks.get(handle, ())]
+        def with_sources(kernel: Kernel, handles: tuple[str, ...]) -> Kernel:
+            printed = [one for handle in handles for one in stacks.get(handle, ())]
             sources = [source for one in printed if (source := learners_line(read_stack(one)))]
             return dataclasses.replace(kernel, sources=tuple(dict.fromkeys(sources)))
 
-        compiled.code[-1] = dataclasses.replace(code, kernels=tuple(with_sources(k) for k in code.kernels))
+        self._each_kernel(compiled, with_sources)
 
-    def _metrics(self, compiled: _Open, value: Any, _: str) -> None:
+    def _each_kernel(self, compiled: Opened, change: Callable[[Kernel, tuple[str, ...]], Kernel]) -> None:
+        """Change the kernels of the code that was generated last: these records follow it."""
+        if compiled.code:
+            code = compiled.code[-1]
+            handles = launch_handles(code)
+            kernels = tuple(change(kernel, handles[kernel.name]) for kernel in code.kernels)
+            compiled.code[-1] = dataclasses.replace(code, kernels=kernels)
+
+    def _metrics(self, compiled: Opened, value: Any, _: str) -> None:
         compiled.metrics = value
         compiled.function = value.get("co_name") or compiled.function
         compiled.file = value.get("co_filename") or compiled.file
         compiled.line = value.get("co_firstlineno") or compiled.line
         compiled.done = True
+        if value.get("fail_type") == "Unsupported" and not compiled.breaks:
+            compiled.breaks.append(read_failure(value, compiled.compile_id))
 
-    def _symbol(self, compiled: _Open, value: Any, _: str) -> None:
+    def _symbol(self, compiled: Opened, value: Any, _: str) -> None:
         low, high = _range(str(value.get("vr", "")))
-        hint = str(value.get("val", ""))
-        symbol = Symbol(
-            str(value.get("symbol")), str(value.get("source", "")), int(hint) if hint.lstrip("-").isdigit() else None,
-            low, high,
-        )  # fmt: skip
+        hint = _integer(str(value.get("val", "")))
         # each attempt creates them again
-        compiled.symbols = [known for known in compiled.symbols if known.name != symbol.name] + [symbol]
+        name = str(value.get("symbol"))
+        compiled.symbols[name] = Symbol(name, str(value.get("source", "")), hint, low, high)
+
+    def _shape_guard(self, compiled: Opened, value: Any, _: str) -> None:
+        match = _FIXED.match(str(value.get("expr", "")))
+        if not match:
+            return
+        name, number = (match[1], match[2]) if match[1] else (match[3], match[4])
+        if name in compiled.symbols:
+            frames = read_frames(value.get("user_stack") or value.get("stack") or [], self.strings)
+            compiled.symbols[name] = dataclasses.replace(
+                compiled.symbols[name], specialized_to=int(number), specialized_by=learners_line(frames)
+            )
 
     def _event(self, value: Any) -> None:
         for event in value if isinstance(value, list) else [value]:
@@ -234,107 +232,45 @@ class Builder:
             if event.get("ph") == "B":
                 self.begun.setdefault(key, []).append(event)
             elif event.get("ph") == "E" and self.begun.get(key):
-                begun = self.begun[key].pop()
-                self.phases.append((begun, float(event["ts"])))
+                self.phase_spans.append((self.begun[key].pop(), float(event["ts"])))
 
     # ------------------------------------------------------------------ facts out
     def compiles(self) -> tuple[Compile, ...]:
         """The compiles in the order they began. A frame that was looked at but not compiled is not among them."""
-        return tuple(self._close(found) for found in self.open.values() if found.guards_text or found.graphs)
+        return tuple(close(found) for found in self.opened.values() if found.is_entry)
+
+    def refused(self) -> dict[str, tuple[Refusal, ...]]:
+        """Compile id, also of a compile that was given up at the limit, to why the cached entries did not do."""
+        return {found.compile_id: found.refusals for found in self.opened.values() if found.refusals}
 
     def breaks(self) -> tuple[GraphBreak, ...]:
-        """The graph breaks in the order Dynamo met them."""
-        return tuple(one for found in self.open.values() for one in found.breaks)
+        """The graph breaks in the order Dynamo met them, with the compiles on their two sides."""
+        return link_breaks(list(self.opened.values()))
 
-    def phase_facts(self, began_us: float) -> tuple[Phase, ...]:
+    def not_compiled(self, text_of: Callable[[str], str]) -> tuple[tuple[str, NotCompiled], ...]:
+        """Compile id and fact of each frame that was given up; `text_of` gives the text of a file."""
+        return skipped_frames(list(self.opened.values()), text_of)
+
+    def phases(self, began_us: float) -> tuple[Phase, ...]:
         """The phases, outer before inner, with their start in seconds after `began_us`."""
-        spans = sorted(
-            ((float(event["ts"]), end, event) for event, end in self.phases), key=lambda span: (span[0], -span[1])
-        )
+        spans = [(float(event["ts"]), end, event) for event, end in self.phase_spans]
+        spans.sort(key=lambda span: (span[0], -span[1]))
         open_ends: list[float] = []
         phases: list[Phase] = []
         for start, end, event in spans:
             while open_ends and open_ends[-1] <= start:
                 open_ends.pop()
             compile_id = (event.get("args") or {}).get("compile_id")
-            phases.append(
-                Phase(str(event["name"]), compile_id, (start - began_us) / 1e6, (end - start) / 1e6, len(open_ends))
-            )
+            name = str(event["name"])
+            phases.append(Phase(name, compile_id, (start - began_us) / 1e6, (end - start) / 1e6, len(open_ends)))
             open_ends.append(end)
         return tuple(phases)
-
-    def _close(self, found: _Open) -> Compile:
-        seconds = found.metrics.get("entire_frame_compile_time_s")
-        guards = self._guards_of(found)
-        return Compile(
-            compile_id=found.compile_id,
-            function=found.function,
-            file=found.file,
-            line=found.line,
-            graphs=tuple(found.graphs.values()),
-            code=tuple(found.code),
-            guards=guards,
-            guards_text=found.guards_text.strip(),
-            refusals=found.refusals,
-            symbols=tuple(found.symbols),
-            saved=saved_for_backward(found.graphs.get("forward")),
-            provenance=found.provenance,
-            caches=found.caches,
-            seconds=seconds,
-            is_resume=bool(_RESUME.match(found.function)),
-            bytecode_before=found.bytecode_before,
-            bytecode_after=found.bytecode_after,
-            error=str(found.metrics.get("fail_reason") or ""),
-        )
-
-    def _guards_of(self, found: _Open) -> tuple[Guard, ...]:
-        return read_guards(found.guards_text)
 
 
 def _range(text: str) -> tuple[int | None, int | None]:
     match = _RANGE.match(text)
-    if not match:
-        return None, None
-    low, high = (int(part) if part.lstrip("-").isdigit() else None for part in match.groups())
-    return low, high
+    return (_integer(match[1]), _integer(match[2])) if match else (None, None)
 
 
-def saved_for_backward(forward: Graph | None) -> tuple[Saved, ...]:
-    """What the forward graph hands to backward: its outputs that AOTAutograd marks as saved."""
-    if forward is None:
-        return ()
-    noted = _output_notes(forward.text)
-    nodes = {node.name: node for node in forward.nodes}
-    saved = []
-    for name, note in noted:
-        node = nodes.get(name)
-        if "SavedForBackwards" not in note or node is None or node.shape is None:
-            continue
-        item = item_bytes(node.dtype or "")
-        size: int | None = item
-        for one in node.shape:
-            size = size * one if size is not None and isinstance(one, int) else None
-        saved.append(Saved(name, node.dtype or "", node.shape, size, node.op == "placeholder"))
-    return tuple(saved)
-
-
-_OUTPUT_NOTE = re.compile(r"^\s+(\w+),\s+# (\w+AOTOutput.*)$")
-
-
-def _output_notes(text: str) -> list[tuple[str, str]]:
-    return [(match[1], match[2]) for line in text.splitlines() if (match := _OUTPUT_NOTE.match(line))]
-
-
-def sources_of(value: object) -> list[Source]:
-    """All `Source`s inside a fact, however deep."""
-    found: list[Source] = []
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, Source):
-            found.append(one)
-        elif isinstance(one, (tuple, list)):
-            stack.extend(one)
-        elif dataclasses.is_dataclass(one):
-            stack.extend(getattr(one, part.name) for part in dataclasses.fields(one))
-    return found
+def _integer(text: str) -> int | None:
+    return int(text) if text.lstrip("-").isdigit() else None

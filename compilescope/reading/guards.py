@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from compilescope.facts import Guard, Source
 
@@ -11,8 +12,12 @@ _SOURCE = re.compile(r"source=(.*?), accessed_by")
 _WHERE = re.compile(r"\s+#(?: (?P<code>.*?)\s*#)? (?P<file>[^\s#]+?):(?P<line>\d+) in (?P<function>\S+)\s*$")
 
 
-def read_guards(text: str) -> tuple[Guard, ...]:
-    """The leaves of the tree in the order they are checked; `subject` is the source of the branch they hang on."""
+def read_guards(text: str, files: Iterable[str] = ()) -> tuple[Guard, ...]:
+    """The leaves of the tree in the order they are checked; `subject` is the source of the branch they hang on.
+
+    torch prints only the end of a file's name there: `files` are the whole names that it may stand for.
+    """
+    whole_names = tuple(files)
     guards: list[Guard] = []
     subject_at: dict[int, str] = {}
     for line in text.splitlines():
@@ -25,7 +30,15 @@ def read_guards(text: str) -> tuple[Guard, ...]:
             subject_at[depth] = found[1] if found else ""
             continue
         where = _WHERE.search(rest)
-        source = Source(where["file"], int(where["line"]), where["function"], where["code"] or "") if where else None
+        source = (
+            Source(_whole(where["file"], whole_names), int(where["line"]), where["function"], where["code"] or "")
+            if where
+            else None
+        )
         expression = (rest[: where.start()] if where else rest).strip()
         guards.append(Guard(match["kind"], expression, subject_at.get(depth - 1, ""), depth, source))
     return tuple(guards)
+
+
+def _whole(end: str, files: tuple[str, ...]) -> str:
+    return next((file for file in files if file.endswith(end)), end)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 from compilescope.facts import Source
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n[ \t]*(\S.*)?')
-_NOT_THE_LEARNERS = re.compile(
-    r"[/\\](?:site-packages|dist-packages|torch|compilescope|lib[/\\]python3[\d.]*)[/\\]|^<(?!ipython)"
+_LIBRARY = re.compile(
+    r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[\d.]*)[/\\]|^<(?:frozen|string|eval_with_key)"
 )
-_CELL = re.compile(r"[/\\]ipykernel_\d+[/\\]|^<ipython-input|^cell \d+")
+_MACHINERY = re.compile(r"[/\\]torch[/\\](?:_dynamo[/\\]|nn[/\\]modules[/\\]module\.py$)")
+_OURS = str(Path(__file__).parent.parent)
 
 
 def belongs_to_learner(file: str) -> bool:
     """True for a file or notebook cell of the learner; False for a library, torch or the standard library."""
-    if _CELL.search(file):
-        return True
-    return bool(file) and not _NOT_THE_LEARNERS.search(file)
+    return bool(file) and not file.startswith(_OURS) and not _LIBRARY.search(file)
 
 
 def read_stack(text: str) -> tuple[Source, ...]:
@@ -25,6 +26,24 @@ def read_stack(text: str) -> tuple[Source, ...]:
     return tuple(
         Source(file, int(line), function, (code or "").strip()) for file, line, function, code in _FRAME.findall(text)
     )
+
+
+def read_frames(frames: list[dict[str, Any]], strings: dict[int, str]) -> tuple[Source, ...]:
+    """Frames of a stack in a record, outermost first; `strings` are the trace's interned file names."""
+    return tuple(
+        Source(
+            strings.get(frame.get("filename", -1), ""),
+            int(frame.get("line") or 0),
+            str(frame.get("name", "")),
+            str(frame.get("loc") or ""),
+        )
+        for frame in frames
+    )
+
+
+def without_machinery(stack: tuple[Source, ...]) -> tuple[Source, ...]:
+    """The stack without the frames of Dynamo, of the calling of modules, and of this package."""
+    return tuple(source for source in stack if not source.file.startswith(_OURS) and not _MACHINERY.search(source.file))
 
 
 def learners_line(stack: tuple[Source, ...]) -> Source | None:

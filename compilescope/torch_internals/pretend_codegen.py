@@ -96,17 +96,27 @@ def on_cuda(gm: torch.fx.GraphModule, mode: Any) -> torch.fx.GraphModule:
     def device(value: Any) -> Any:
         return cuda if isinstance(value, torch.device) and value.type == "cpu" else value
 
-    for node in module.graph.nodes:
+    for node in list(module.graph.nodes):
         node.args = pytree.tree_map(device, node.args)
         node.kwargs = pytree.tree_map(device, node.kwargs)
-        if "val" in node.meta:
-            if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), torch.Tensor):
-                del node.meta["val"]  # a lifted constant: real, on the CPU
-            else:
-                node.meta["val"] = pytree.tree_map(lambda value: _as_cuda(value, mode), node.meta["val"])
         node.meta.pop("tensor_meta", None)
+        if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), torch.Tensor):
+            node.meta.pop("val", None)
+            _move_constant(node, cuda)
+        elif "val" in node.meta:
+            node.meta["val"] = pytree.tree_map(lambda value: _as_cuda(value, mode), node.meta["val"])
     module.recompile()
     return module
+
+
+def _move_constant(node: torch.fx.Node, cuda: torch.device) -> None:
+    """A constant in the learner's code is a CPU tensor on a real GPU too, and copied there: so is it here."""
+    lifted = [user for user in node.users if user.target is torch.ops.aten.lift_fresh_copy.default]
+    for last in lifted or [node]:
+        with node.graph.inserting_after(last):
+            moved = node.graph.call_function(torch.ops.prims.device_put.default, (last, cuda))
+        moved.meta.update(last.meta)
+        last.replace_all_uses_with(moved, delete_user_cb=lambda user, moved=moved: user is not moved)
 
 
 def _as_cuda(value: Any, mode: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The structured trace, as it is written."""
+"""The structured trace, record by record, as torch writes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def listen(sink: Sink) -> Callable[[], None]:
     """Hand each record of the structured trace to `sink`, in the thread that writes it; returns how to stop.
 
     Leans on the logger ``torch.__trace`` whose records carry ``metadata`` and ``payload`` (2.11 to 2.15): torch
-    writes them only while the logger has a handler.
+    writes them only while the logger has a handler. `sink` must not raise.
     """
     logger = logging.getLogger("torch.__trace")
     listener = _Listener(sink)

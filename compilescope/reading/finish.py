@@ -1,0 +1,178 @@
+"""From what the records of a compile told to the facts: compiles, breaks with their two sides, skipped frames."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+from compilescope.facts import Code, Compile, Graph, GraphBreak, Kernel, NotCompiled, Saved, Source
+from compilescope.reading.buffers import item_bytes
+from compilescope.reading.guards import read_guards
+from compilescope.reading.opened import Opened
+from compilescope.reading.skips import RECOMPILE_LIMIT, REMEDIES, skipped_at_break
+from compilescope.reading.stacks import belongs_to_learner
+
+RESUME = re.compile(r"torch_dynamo_resume_in_(?P<base>.+)_at_(?P<line>\d+)$")
+_OUTPUT_NOTE = re.compile(r"^\s+(\w+),\s+# (\w+AOTOutput.*)$")
+
+
+def close(found: Opened) -> Compile:
+    """The `Compile` that these records describe."""
+    return Compile(
+        compile_id=found.compile_id,
+        function=found.name,
+        file=found.file,
+        line=found.line,
+        backend=found.backend,
+        graphs=tuple(found.graphs.values()),
+        code=tuple(_with_origins(code, found) for code in found.code),
+        guards=read_guards(found.guards_text, _files(found)),
+        guards_text=found.guards_text.strip(),
+        refusals=found.refusals,
+        symbols=tuple(found.symbols.values()),
+        saved=saved_for_backward(found.graphs.get("forward")),
+        provenance=_provenance(found),
+        caches=found.caches,
+        seconds=found.metrics.get("entire_frame_compile_time_s"),
+        is_resume=bool(RESUME.match(found.function)),
+        bytecode_before=found.bytecode_before,
+        bytecode_after=found.bytecode_after,
+        error=str(found.metrics.get("fail_reason") or ""),
+    )
+
+
+def _files(found: Opened) -> set[str]:
+    """Whole names of the files that this compile went through."""
+    nodes = (node for graph in found.graphs.values() for node in graph.nodes)
+    return {found.file, *(node.source.file for node in nodes if node.source)} - {""}
+
+
+def _provenance(found: Opened) -> dict[str, tuple[str, ...]]:
+    known = dict(found.provenance)
+    for stage in ("post_grad", "post_grad_backward"):
+        if graph := found.graphs.get(stage):
+            for node in graph.nodes:
+                if node.origins:
+                    known.setdefault(node.name, node.origins)
+    return known
+
+
+def _with_origins(code: Code, found: Opened) -> Code:
+    """The code's kernels with Dynamo nodes and lines from the post-grad graph, where torch's own map has none."""
+    graph = found.graphs.get("post_grad_backward" if code.which == "backward" else "post_grad")
+    if graph is None:
+        return code
+    nodes = {node.name: node for node in graph.nodes}
+
+    def joined(kernel: Kernel) -> Kernel:
+        computed = [nodes[name] for name in kernel.nodes if name in nodes]
+        dynamo = dict.fromkeys([*kernel.dynamo_nodes, *(name for node in computed for name in node.origins)])
+        sources = dict.fromkeys([*kernel.sources, *(node.source for node in computed if node.source)])
+        return dataclasses.replace(kernel, dynamo_nodes=tuple(dynamo), sources=tuple(sources))
+
+    return dataclasses.replace(code, kernels=tuple(joined(kernel) for kernel in code.kernels))
+
+
+def saved_for_backward(forward: Graph | None) -> tuple[Saved, ...]:
+    """What the forward graph hands to backward: its outputs that AOTAutograd marks as saved."""
+    if forward is None:
+        return ()
+    nodes = {node.name: node for node in forward.nodes}
+    saved = []
+    for line in forward.text.splitlines():
+        match = _OUTPUT_NOTE.match(line)
+        node = nodes.get(match[1]) if match and "SavedForBackwards" in match[2] else None
+        if node is None or node.shape is None or node.dtype == "SymInt":
+            continue
+        size = item_bytes(node.dtype or "")
+        for one in node.shape:
+            size = size * one if size is not None and isinstance(one, int) else None
+        saved.append(Saved(node.name, node.dtype or "", node.shape, size, node.op == "placeholder"))
+    return tuple(saved)
+
+
+def link_breaks(opened: list[Opened]) -> tuple[GraphBreak, ...]:
+    """All breaks, with the graph that ends there and the compile that goes on after it."""
+    linked = []
+    for position, found in enumerate(opened):
+        for one in found.breaks:
+            if one.gb == RECOMPILE_LIMIT:
+                continue  # Dynamo reports it like a break, but nothing is split
+            here, cause = own_line(found, one), one.source
+            linked.append(
+                dataclasses.replace(
+                    one,
+                    before=found.compile_id if "dynamo" in found.graphs else None,
+                    after=_resumed(found, here, opened, position) if found.is_entry else None,
+                    in_callee=bool(cause and here and (cause.file, cause.line) != (here.file, here.line)),
+                )
+            )
+    return tuple(linked)
+
+
+def own_line(found: Opened, one: GraphBreak) -> Source | None:
+    """The frame's own line at which the break came: where it calls, if the cause lies in a function it calls."""
+    base = base_function(found.function)
+    for source in reversed(one.stack):
+        if source.file == found.file and base_function(source.function) == base:
+            return source
+    return one.source
+
+
+def base_function(name: str) -> str:
+    """``price`` for ``torch_dynamo_resume_in_price_at_12``; any other name as it is, without enclosing scopes."""
+    match = RESUME.match(name)
+    return (match["base"] if match else name).rpartition(".")[2]
+
+
+def _resumed(found: Opened, here: Source | None, opened: list[Opened], position: int) -> str | None:
+    base = base_function(found.function)
+    resumes = [
+        other
+        for other in [*opened[position + 1 :], *opened[:position]]
+        if other.is_entry and other.file == found.file and RESUME.match(other.function)
+        and base_function(other.function) == base
+    ]  # fmt: skip
+    if here is not None:
+        for other in resumes:
+            match = RESUME.match(other.function)
+            if match and int(match["line"]) == here.line:
+                return other.compile_id
+    return None
+
+
+def skipped_frames(opened: list[Opened], text_of: Callable[[str], str]) -> tuple[tuple[str, NotCompiled], ...]:
+    """Compile id and `NotCompiled` of each frame of the learner's that Dynamo analyzed and left to Python."""
+    skipped = []
+    for found in opened:
+        if found.is_entry or not found.done or (found.file and not belongs_to_learner(found.file)):
+            continue
+        name = found.shown or base_function(found.function)
+        where = Source(found.file, found.line, found.function) if found.file else None
+        if found.breaks:
+            source = own_line(found, found.breaks[-1]) or where
+            fact = skipped_at_break(found.breaks[-1], name, source, text_of)
+        elif found.metrics.get("fail_type"):
+            reason = f"{found.metrics['fail_type']}: {str(found.metrics.get('fail_reason')).splitlines()[0]}"
+            fact = NotCompiled(name, reason, REMEDIES["error"], where, "error")
+        else:
+            reason = "It has no tensor operation to compile."
+            fact = NotCompiled(name, reason, REMEDIES["no tensor"], where, "no tensor")
+        skipped.append((found.compile_id, fact))
+    return tuple(skipped)
+
+
+def sources_of(value: object) -> list[Source]:
+    """All `Source`s inside a fact, however deep."""
+    found: list[Source] = []
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Source):
+            found.append(one)
+        elif isinstance(one, (tuple, list)):
+            stack.extend(one)
+        elif dataclasses.is_dataclass(one):
+            stack.extend(getattr(one, part.name) for part in dataclasses.fields(one))
+    return found

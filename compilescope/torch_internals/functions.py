@@ -1,0 +1,136 @@
+"""What a learner compiled, behind the wrappers that torch puts round it."""
+
+from __future__ import annotations
+
+import inspect
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+import torch
+
+_MODULE_CALLS = ("__call__", "_call_impl", "_wrapped_call_impl")
+
+
+def is_compiled(fn: Any) -> bool:
+    """True for what ``torch.compile`` returned, and for a module after ``module.compile()``.
+
+    Leans on ``_torchdynamo_orig_callable`` and ``Module._compiled_call_impl`` (2.11 to 2.15).
+    """
+    if isinstance(fn, torch.nn.Module) and getattr(fn, "_compiled_call_impl", None) is not None:
+        return True
+    return hasattr(fn, "_torchdynamo_orig_callable") and not is_disabled(fn)
+
+
+def is_disabled(fn: Any) -> bool:
+    """True for a function under ``torch.compiler.disable``. Leans on ``_torchdynamo_disable`` (2.11 to 2.15)."""
+    return bool(getattr(fn, "_torchdynamo_disable", False))
+
+
+def innermost(fn: Any) -> Any:
+    """The learner's own function or module.
+
+    Leans on ``_torchdynamo_orig_callable``, ``OptimizedModule._orig_mod`` and the ``__wrapped__`` of
+    ``torch._dynamo.external_utils.wrap_inline`` (2.11 to 2.15).
+    """
+    for _ in range(20):
+        if isinstance(fn, torch.nn.Module):
+            inner = fn.__dict__.get("_modules", {}).get("_orig_mod")
+            if inner is None:
+                return fn
+        else:
+            inner = getattr(fn, "_torchdynamo_orig_callable", None)
+            if inner is None and getattr(fn, "__module__", "") and _is_wrap_inline(fn):
+                inner = fn.__wrapped__
+        if inner is None:
+            break
+        fn = inner
+    owner: Any = getattr(fn, "__self__", None)
+    if isinstance(owner, torch.nn.Module) and fn.__name__ in _MODULE_CALLS:
+        return innermost(owner)
+    return fn
+
+
+def _is_wrap_inline(fn: Any) -> bool:
+    code = getattr(fn, "__code__", None)
+    return hasattr(fn, "__wrapped__") and code is not None and code.co_filename.endswith("external_utils.py")
+
+
+def readable_name(fn: Any) -> str:
+    """``price``, ``Model.forward`` for a method, ``Model`` for a module: without wrappers and enclosing functions."""
+    fn = innermost(fn)
+    if isinstance(fn, torch.nn.Module):
+        return type(fn).__name__
+    name = getattr(fn, "__qualname__", None) or type(fn).__name__
+    return str(name).rpartition("<locals>.")[2]
+
+
+def readable_frame(code: CodeType, values: Any) -> str:
+    """``price`` or ``Model.forward`` for the code of a frame with these local variables.
+
+    The frame that ``torch._dynamo.external_utils.wrap_inline`` puts round a library module has the module's name.
+    """
+    if code.co_name == "inner" and code.co_filename.endswith("external_utils.py"):
+        return readable_name(values["fn"]) if "fn" in values else code.co_name
+    return code.co_qualname.rpartition("<locals>.")[2]
+
+
+def code_and_locals(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CodeType, dict[str, Any]] | None:
+    """The code object that Dynamo's cache hangs on, and the local variables of a call with these arguments.
+
+    None for what has no Python code. TypeError, as Python says it, when the arguments do not fit.
+    A module whose ``forward`` is torch's own is called through ``wrap_inline``: then that wrapper has the cache.
+    """
+    plain = fn
+    while not isinstance(plain, torch.nn.Module) and hasattr(plain, "_torchdynamo_orig_callable"):
+        plain = plain._torchdynamo_orig_callable
+    if isinstance(plain, torch.nn.Module) and "_orig_mod" in plain._modules:
+        wrapped = getattr(plain.forward, "_torchdynamo_orig_callable", None)
+        plain = wrapped if wrapped is not None and _is_wrap_inline(wrapped) else plain._orig_mod
+    owner = getattr(plain, "__self__", None)
+    if isinstance(owner, torch.nn.Module) and getattr(plain, "__name__", "") in _MODULE_CALLS:
+        plain = owner
+    if isinstance(plain, torch.nn.Module):
+        plain = plain.forward
+    if isinstance(plain, MethodType):
+        args = (plain.__self__, *args)
+        plain = plain.__func__
+    if not isinstance(plain, FunctionType):
+        plain = inspect.unwrap(plain)
+    if not isinstance(plain, FunctionType):
+        return None
+    # `signature` follows __wrapped__, but the frame has the parameters of this very function
+    bound = inspect.signature(plain, follow_wrapped=False).bind(*args, **kwargs)
+    bound.apply_defaults()
+    values = dict(bound.arguments)
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=False):
+        try:
+            values[name] = cell.cell_contents
+        except ValueError:  # a name of the enclosing function that has no value yet
+            continue
+    return plain.__code__, values
+
+
+def disabled_by_environment() -> bool:
+    """True where ``TORCHDYNAMO_DISABLE=1`` (or ``torch._dynamo.config.disable``) turns compiling off, 2.11 to 2.15."""
+    import os
+
+    import torch._dynamo.config as config
+
+    return os.environ.get("TORCHDYNAMO_DISABLE", "") == "1" or bool(getattr(config, "disable", False))
+
+
+def stance() -> str:
+    """The stance set by ``torch.compiler.set_stance``, ``default`` if none.
+
+    Leans on ``torch._dynamo.eval_frame._stance.stance`` (2.11 to 2.15).
+    """
+    from torch._dynamo import eval_frame
+
+    return str(getattr(getattr(eval_frame, "_stance", None), "stance", "default"))
+
+
+def recompile_limit() -> int:
+    """How many entries a function's cache may hold: ``torch._dynamo.config.recompile_limit`` (2.11 to 2.15)."""
+    import torch._dynamo.config as config
+
+    return int(config.recompile_limit)

@@ -1,0 +1,215 @@
+"""One observation while it runs: takes events from torch, and gives the facts of a `Run` at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import linecache
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from compilescope.facts import NotCompiled, Refusal, Source
+from compilescope.reading.breaks import read_guard_failure, read_refusals
+from compilescope.reading.build import GRAPH_RECORDS, Builder, record_compile_id, record_name
+from compilescope.reading.cells import CellNames
+from compilescope.reading.outcomes import OpenCall, Seen
+from compilescope.reading.skips import REMEDIES
+from compilescope.reading.stacks import belongs_to_learner
+from compilescope.torch_internals import entries, functions, live_nodes
+
+_watched_threads: dict[int, int] = {}
+_count_lock = threading.Lock()
+
+
+class Watch:
+    """Listens from `begin` to `end`. An event of a thread that has a watch of its own is left to that one."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.began = time.time()
+        self.entered = time.perf_counter()
+        self.records: list[tuple[dict[str, Any], str | None, list[live_nodes.NodeFacts]]] = []
+        self.calls: list[OpenCall] = []
+        self.local = threading.local()
+        self.shown_names: dict[tuple[str, int, str], str] = {}
+        self.actual: dict[tuple[str, str], str] = {}
+        self.backends: dict[tuple[str, int, str], str] = {}
+        self.missing: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """From now on this thread's events come here."""
+        with _count_lock:
+            _watched_threads[self.thread] = _watched_threads.get(self.thread, 0) + 1
+
+    def end(self) -> None:
+        """No more events."""
+        with _count_lock:
+            _watched_threads[self.thread] -= 1
+            if not _watched_threads[self.thread]:
+                del _watched_threads[self.thread]
+
+    def _mine(self) -> bool:
+        thread = threading.get_ident()
+        return thread == self.thread or thread not in _watched_threads
+
+    def _open(self) -> list[tuple[int, OpenCall, dict[str, Any]]]:
+        if not hasattr(self.local, "open"):
+            self.local.open, self.local.refused = [], []
+        return self.local.open  # type: ignore[no-any-return]
+
+    def problem(self, event: str, error: BaseException) -> None:
+        """An event could not be read: a fact is missing."""
+        self.missing[event] = f"{type(error).__name__} while reading this from torch: {error}"
+
+    # ------------------------------------------------------------------ events
+    def record(self, meta: dict[str, Any], payload: str | None) -> None:
+        """A record of the structured trace."""
+        if not self._mine():
+            return
+        try:
+            name = record_name(meta)
+            live = live_nodes.of_graphs_being_traced() if name in GRAPH_RECORDS else []
+            self.records.append((meta, payload, live))
+            compile_id, stack = record_compile_id(meta), self._open()
+            if stack and compile_id and name in ("dynamo_start", "recompile_reasons", "compilation_metrics"):
+                call = stack[-1][1]
+                if compile_id not in call.compile_ids:
+                    call.compile_ids.append(compile_id)
+            if name == "recompile_reasons" and payload and compile_id:
+                self.local.refused.append((compile_id, payload))
+        except Exception as error:
+            self.problem("records", error)
+
+    def call_begins(self, call: dict[str, Any]) -> None:
+        """A compiled function is called."""
+        if not self._mine():
+            return
+        stance = "" if call["compiles"] else functions.stance()
+        opened = OpenCall(functions.readable_name(call["fn"]), learners_frame(call["frame"].f_back), stance)
+        self.calls.append(opened)
+        self._open().append((call["key"], opened, call))
+        opened.began = time.perf_counter()
+
+    def call_ends(self, key: int, raised: bool) -> None:
+        """The call is over: a call that gave up is asked which guards refused."""
+        stack = self._open()
+        if not stack or stack[-1][0] != key:
+            return
+        _, opened, call = stack.pop()
+        opened.end(raised)
+        if opened.misses and not opened.compile_ids:
+            found = functions.code_and_locals(call["fn"], call["args"], call["kwargs"])
+            opened.refusals = refusals_of(*found, globals_of(call["fn"])) if found else ()
+
+    def disabled_call(self, fn: Any, frame: FrameType) -> None:
+        """A function under ``torch.compiler.disable`` is called inside a compiled one."""
+        code = getattr(fn, "__code__", None)
+        if not self._mine() or code is None or not belongs_to_learner(code.co_filename) or not self._open():
+            return
+        name = functions.readable_name(fn)
+        where = source_of_code(code)
+        fact = NotCompiled(name, "torch.compiler.disable is on it.", REMEDIES["disabled"], where, "disabled")
+        self._open()[-1][1].disabled.append(fact)
+
+    def frame_begins(self, frame: Any) -> None:
+        """Dynamo starts to look at a frame."""
+        if self._mine():
+            self._open()
+            self.local.refused = []
+
+    def frame_ends(self, frame: Any, facts: dict[str, Any]) -> None:
+        """Dynamo has looked at a frame."""
+        if not self._mine():
+            return
+        code = frame.f_code
+        shown = functions.readable_frame(code, frame.f_locals)
+        where = (code.co_filename, code.co_firstlineno, code.co_name)
+        self.shown_names[where] = shown
+        self.backends[where] = facts["backend"]
+        for compile_id, payload in getattr(self.local, "refused", ()):
+            for refusal in read_refusals(payload):
+                if refusal.actual is None and refusal.subject:
+                    value = entries.value_of(refusal.subject, dict(frame.f_locals), frame.f_globals)
+                    if value is not None:
+                        self.actual[compile_id, refusal.expression] = value
+        if self._open():
+            seen = Seen(
+                shown,
+                source_of_code(code),
+                facts["compiled"],
+                str(facts["skip_reason"] or ""),
+                bool(code.co_flags & inspect.CO_GENERATOR),
+                belongs_to_learner(code.co_filename),
+                type(facts["error"]).__name__ if facts["error"] is not None else "",
+            )
+            self._open()[-1][1].frames.append(seen)
+
+    def lookup(self, hit: bool) -> None:
+        """A function with cached entries is called."""
+        if self._mine() and self._open():
+            call = self._open()[-1][1]
+            call.hits += hit
+            call.misses += not hit
+
+    # ------------------------------------------------------------------ facts
+    def with_actual(self, compile_id: str, refusal: Refusal) -> Refusal:
+        """The refusal with the value that its guard met."""
+        if refusal.actual is not None:
+            return refusal
+        return dataclasses.replace(refusal, actual=self.actual.get((compile_id, refusal.expression)))
+
+    def built(self, cells: CellNames) -> Builder:
+        """All records, read."""
+        builder = Builder()
+        for meta, payload, live in self.records:
+            for graph in live:
+                for known in graph.values():
+                    known["stack"] = cells.text(known["stack"])
+            builder.add(cells.record(meta), cells.text(payload) if payload else payload, live)
+        self.records.clear()
+        for found in builder.opened.values():
+            for where, shown_name in self.shown_names.items():
+                file, line, name = where
+                if (cells.file(file), line, name) == (found.file, found.line, found.function):
+                    found.shown, found.backend = shown_name, self.backends[where]
+        self.missing.update(builder.problems)
+        return builder
+
+
+def learners_frame(frame: FrameType | None) -> Source | None:
+    """The innermost line of the learner's on the stack."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if belongs_to_learner(file):
+            text = linecache.getline(file, frame.f_lineno).strip()
+            return Source(file, frame.f_lineno, frame.f_code.co_name, text)
+        frame = frame.f_back
+    return None
+
+
+def source_of_code(code: Any) -> Source:
+    """Where a function is defined."""
+    text = linecache.getline(code.co_filename, code.co_firstlineno).strip()
+    return Source(code.co_filename, code.co_firstlineno, code.co_name, text)
+
+
+def globals_of(fn: Any) -> dict[str, Any]:
+    """The module globals that the learner's function sees."""
+    inner = functions.innermost(fn)
+    inner = getattr(inner, "forward", inner)
+    return getattr(getattr(inner, "__func__", inner), "__globals__", {})
+
+
+def refusals_of(code: Any, values: dict[str, Any], module_globals: dict[str, Any]) -> tuple[Refusal, ...]:
+    """For each cached entry that does not accept these local variables: the guard that refuses."""
+    refusals = []
+    for verdict in entries.verdicts(code, values):
+        for expression in verdict["failed"]:
+            refusal = read_guard_failure(verdict["compile_id"], expression)
+            if refusal.actual is None and refusal.subject:
+                actual = entries.value_of(refusal.subject, values, module_globals)
+                refusal = dataclasses.replace(refusal, actual=actual)
+            refusals.append(refusal)
+    return tuple(refusals)
