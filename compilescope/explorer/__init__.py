@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from compilescope.explorer.page import Page, data
@@ -13,18 +14,19 @@ from compilescope.views.display import Display, compose, show_display
 __all__ = ["explore", "save_html", "show"]
 
 
-def explore(run: Run, *, fold: bool = True, ptx: bool = False) -> Display:
+def explore(run: Run, *, fold: bool = True, ptx: bool = False, others: Sequence[Run] = ()) -> Display:
     """The explorer of `run` as a display object: HTML for a notebook or a file, text for a terminal.
 
     Args:
         run: what ``observe`` gave, or a recorded one.
         fold: show equal blocks once; False draws each node.
         ptx: add the PTX of kernels that have it (several kB a kernel).
+        others: runs of the same code elsewhere, each to choose like a target: the other ranks of a job.
     """
     if not isinstance(run, Run):
         raise TypeError(f"show wants the run that observe gave, but got {type(run).__name__}: show(run).")
-    pages = [Page.of(one, fold=fold) for one in (run, *run.pretended)]
-    text = _text(run)
+    pages = [Page.of(one, fold=fold) for one in (run, *run.pretended, *others)]
+    text = "\n\n".join(_text(one) for one in (run, *others))
     html = compose(headline(run), still(pages[0]), text, package=__name__, name="explorer", data=data(pages, ptx=ptx))
     return Display(headline(run), html, text)
 
@@ -38,9 +40,9 @@ def show(run: Run, *, fold: bool = True, ptx: bool = False) -> None:
     show_display(explore(run, fold=fold, ptx=ptx))
 
 
-def save_html(run: Run, path: str | Path, *, fold: bool = True, ptx: bool = True) -> Path:
+def save_html(run: Run, path: str | Path, *, fold: bool = True, ptx: bool = True, others: Sequence[Run] = ()) -> Path:
     """Write the explorer of `run` as one page that needs no network, to send to a colleague; returns its path."""
-    return explore(run, fold=fold, ptx=ptx).save_html(path)
+    return explore(run, fold=fold, ptx=ptx, others=others).save_html(path)
 
 
 def _text(run: Run) -> str:

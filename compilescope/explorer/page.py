@@ -66,7 +66,7 @@ def target_name(origin: Origin) -> str:
         case "recorded":
             return f"{origin.device}, recorded"
         case "trace":
-            return f"{origin.device}, from a trace"
+            return f"{origin.device}, from a trace" + ("" if origin.rank is None else f", rank {origin.rank}")
         case _:
             return origin.device if "pretended" in origin.device else f"{origin.device} (pretended)"
 
