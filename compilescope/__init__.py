@@ -3,5 +3,6 @@
 from compilescope.explorer import save_html, show
 from compilescope.facts import Run
 from compilescope.observe import observe
+from compilescope.trace import every_rank, from_trace
 
-__all__ = ["Run", "observe", "save_html", "show"]
+__all__ = ["Run", "every_rank", "from_trace", "observe", "save_html", "show"]
