@@ -116,7 +116,8 @@ def _move_constant(node: torch.fx.Node, cuda: torch.device) -> None:
         with node.graph.inserting_after(last):
             moved = node.graph.call_function(torch.ops.prims.device_put.default, (last, cuda))
         moved.meta.update(last.meta)
-        last.replace_all_uses_with(moved, delete_user_cb=lambda user, moved=moved: user is not moved)
+        for user in [user for user in last.users if user is not moved]:
+            user.replace_input_with(last, moved)
 
 
 def _as_cuda(value: Any, mode: Any) -> Any:
