@@ -1,0 +1,118 @@
+"""An exercise as one object: what is judged, points, hints, and the mistakes it must recognize."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import torch
+
+T = TypeVar("T")
+
+STUB = "your code here"
+"""What a learner notebook says where the solution was; a function that still says so is unsolved."""
+
+
+class NotYet(Exception):  # noqa: N818 - no error of ours: the answer is not right yet
+    """The first failing fact of an answer, in four parts, at most 45 words together."""
+
+    def __init__(self, ran: str, got: str, wanted: str, look: str) -> None:
+        self.ran, self.got, self.wanted, self.look = ran, got, wanted, look
+        super().__init__(self.sentence())
+
+    def sentence(self) -> str:
+        """What ran, what came out; what was expected. Where to look."""
+        return f"{self.ran} {self.got}; {self.wanted}. {self.look}".rstrip()
+
+
+class Draw:
+    """Fresh inputs for one check, all from one seed.
+
+    With ``COURSE_SECRET`` in the environment the seed comes from it and the exercise's name, so that an instructor's
+    inputs are the same for the whole class and known to nobody; without it every check draws anew.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._random = random.Random(seed)
+
+    @staticmethod
+    def fresh(exercise: str) -> Draw:
+        """The inputs for one check of `exercise`."""
+        secret = os.environ.get("COURSE_SECRET")
+        material = f"{secret}/{exercise}".encode() if secret else os.urandom(16)
+        return Draw(int.from_bytes(hashlib.sha256(material).digest()[:6], "big"))
+
+    @property
+    def device(self) -> str:
+        """``cuda`` where there is a GPU, else ``cpu``."""
+        import torch
+
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    def size(self, low: int, high: int) -> int:
+        """A dimension between `low` and `high`, both included."""
+        return self._random.randint(low, high)
+
+    def choice(self, options: Sequence[T]) -> T:
+        """One of `options`."""
+        return self._random.choice(options)
+
+    def number(self, low: float, high: float) -> float:
+        """A float between `low` and `high`."""
+        return self._random.uniform(low, high)
+
+    def tensor(self, *shape: int, dtype: torch.dtype | None = None, requires_grad: bool = False) -> torch.Tensor:
+        """Standard normal values of that shape on `device`; float32 unless `dtype` says otherwise."""
+        import torch
+
+        generator = torch.Generator().manual_seed(self._random.getrandbits(40))
+        values = torch.randn(*shape, generator=generator).to(device=self.device, dtype=dtype or torch.float32)
+        return values.requires_grad_(requires_grad)
+
+
+class Answer:
+    """What the learner defined: ``answer.price`` is their `price`."""
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+
+    def __getattr__(self, name: str) -> Any:
+        """The learner's object of that name."""
+        try:
+            return self._namespace[name]
+        except KeyError:
+            raise NotYet(
+                f"{name}", "is not defined", "this exercise needs it", "Run the cell above, then check again."
+            ) from None
+
+
+@dataclass(frozen=True)
+class KnownMistake:
+    """A wrong program that learners write (or a cheat), and what its feedback must say."""
+
+    code: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise. Its prose stays in the lesson."""
+
+    name: str
+    lesson: str
+    points: int
+    asks_for: tuple[str, ...]
+    """Names the learner defines."""
+    check: Callable[[Answer, Draw], str | None] = field(repr=False)
+    """Raises NotYet with the first failing fact; returns a few words on what was found when all is well."""
+    hints: tuple[str, str, str] = field(repr=False)
+    """Where to look, which rule, the shape of the code."""
+    known_mistakes: tuple[KnownMistake, ...] = field(repr=False)
+    alternatives: tuple[str, ...] = field(default=(), repr=False)
+    """Other right answers, in styles a good engineer would use."""

@@ -1,0 +1,106 @@
+"""Judge one answer: run the exercise's check on fresh inputs and say the first failing fact."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import traceback
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autograder.exercise import STUB, Answer, Draw, Exercise, NotYet
+from autograder.quiet import quiet
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one check. `points` of `out_of`; `sentence` is for the learner; `output` is what was printed."""
+
+    exercise: str
+    passed: bool
+    points: int
+    out_of: int
+    sentence: str
+    output: str = ""
+
+
+def judge(exercise: Exercise, namespace: Mapping[str, Any], draw: Draw | None = None) -> Verdict:
+    """The verdict on what `namespace` defines. Never raises for what a learner wrote; KeyboardInterrupt passes."""
+    passed, sentence = False, ""
+    with quiet() as captured:
+        try:
+            _refuse_unsolved(exercise, namespace)
+            _start_clean()
+            found = exercise.check(Answer(namespace), draw or Draw.fresh(exercise.name))
+            passed, sentence = True, found or ""
+        except NotYet as not_yet:
+            sentence = not_yet.sentence()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit() in an answer is an answer that failed
+            sentence = _say_error(exercise, error)
+        finally:
+            _start_clean()
+    points = exercise.points if passed else 0
+    return Verdict(exercise.name, passed, points, exercise.points, sentence, captured.text)
+
+
+def _start_clean() -> None:
+    """No compiled code or stance left from before: a check counts compiles."""
+    import torch
+
+    torch.compiler.reset()
+    torch.compiler.set_stance("default")
+
+
+def _refuse_unsolved(exercise: Exercise, namespace: Mapping[str, Any]) -> None:
+    for name in exercise.asks_for:
+        answer = getattr(Answer(namespace), name)
+        if any(STUB in constant for constant in _strings(answer)):
+            raise NotYet(f"{name}", "is still to be written", "the check runs it", "Replace the line that raises.")
+
+
+def _strings(answer: object) -> Iterator[str]:
+    """The text constants in the code of a function, or of the methods of a class."""
+    if isinstance(answer, type):
+        for member in vars(answer).values():
+            yield from _strings(member)
+    code = getattr(answer, "__code__", None)
+    if isinstance(code, types.CodeType):
+        yield from (constant for constant in code.co_consts if isinstance(constant, str))
+
+
+def _say_error(exercise: Exercise, error: BaseException) -> str:
+    """What the learner's own code raised, and on which of their lines."""
+    name = exercise.asks_for[0]
+    text = str(error).strip().splitlines()
+    what = f"{type(error).__name__}: {_shorten(text[0])}" if text else type(error).__name__
+    steps = [s for s in traceback.extract_tb(error.__traceback__) if _is_the_answer(s.filename)]
+    look = f"Look at line {steps[-1].lineno}, {steps[-1].line}." if steps else f"Call {name} in a new cell to see more."
+    return NotYet(name, f"raised {what}", "the check needs a result", look).sentence()
+
+
+def _shorten(text: str, words: int = 14) -> str:
+    parts = text.split()
+    return " ".join(parts[:words]) + (" …" if len(parts) > words else "")
+
+
+def _is_the_answer(file: str) -> bool:
+    """Neither ours nor a library's: the learner's cell or a known answer."""
+    ours = Path(__file__).parents[1]
+    inside = any(str(ours / package) in file for package in ("autograder", "compilescope"))
+    return not inside and "site-packages" not in file and f"python{sys.version_info.major}." not in file
+
+
+def namespace_of(code: str, title: str = "answer") -> dict[str, Any]:
+    """Run `code` as a module of its own and return its names; its lines stay readable for tracebacks and pictures."""
+    import torch
+
+    name = f"<{title} {abs(hash(code)):x}>"
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    namespace: dict[str, Any] = {"__name__": title, "torch": torch}
+    exec(compile(code, name, "exec"), namespace)
+    return namespace
