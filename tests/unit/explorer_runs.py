@@ -1,5 +1,7 @@
 """Runs made by hand, so that the explorer is tested without torch."""
 
+from dataclasses import replace
+
 from compilescope.facts import (
     Call,
     Code,
@@ -156,3 +158,23 @@ def layered_run(blocks=24, module=True):
     nodes.append(call("last", "aten.sum", (last,), 4))
     graph = Graph("post_grad", "0/0", (*nodes, result("last")))
     return Run(ORIGIN, (), (Compile("0/0", "model", CELL, 1, "inductor", (graph,)),), sources={CELL: TEXT})
+
+
+def both_targets_run():
+    run = fused_run()
+    dynamo = Graph(
+        "dynamo",
+        "0/0",
+        (
+            entry("l_x_", "L_x_"),
+            entry("l_w_", "L_w_", (256, 256)),
+            call("matmul", "operator.matmul", ("l_x_", "l_w_"), 2),
+            call("y", "torch.relu", ("matmul",), 2),
+            call("mul", "operator.mul", ("y",), 4),
+            call("add", "operator.add", ("mul",), 4),
+            result("add"),
+        ),
+    )
+    compiled = replace(run.compiles[0], graphs=(dynamo, FORWARD))
+    run = replace(run, compiles=(compiled,))
+    return replace(run, pretended=(replace(run, origin=Origin("pretended", "NVIDIA H100", "2.13.0")),))
