@@ -13,9 +13,10 @@ from autograder.exercise import Exercise
 from autograder.exercises import find
 from autograder.judge import judge
 
-RUNNING = (
-    Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "inside-torch-compile" / "running-check.json"
-)
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "inside-torch-compile"
+"""The course's own small files between sessions."""
+
+RUNNING = CACHE / "running-check.json"
 """Says which check is running; left behind only by a kernel that died in it, and then read by `doctor`."""
 
 _rung: dict[str, int] = {}

@@ -40,7 +40,8 @@ class Prediction:
                 with quiet():
                     self.answer = str(self._compute())
             except Exception as error:
-                self._said.value = f"The code raised {html.escape(type(error).__name__)}: run the cells above first, then choose again."
+                name = html.escape(type(error).__name__)
+                self._said.value = f"The code raised {name}: run the cells above first, then choose again."
                 return
         for button in self.buttons:
             button.button_style = ""

@@ -1,0 +1,38 @@
+"""nbgrader on this course: solutions/ is the source, notebooks/ the release, work/ holds everything of a class.
+
+nbgrader reads `nbgrader_config.py` from the working folder only, so the file of that name in the course's root loads
+this one. The builder reads the same settings: `nbgrader generate_assignment` and `build` write one text.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from traitlets.config import Config
+
+from autograder.exercise import STUB
+
+ROOT = Path(__file__).parents[1]
+
+
+def course_config(root: Path = ROOT) -> Config:
+    """The settings for the course in `root`."""
+    c = Config()
+    c.CourseDirectory.course_id = "inside-torch-compile"
+    c.CourseDirectory.root = str(root)
+    c.CourseDirectory.source_directory = "solutions"
+    c.CourseDirectory.release_directory = "notebooks"
+    c.CourseDirectory.submitted_directory = "work/submitted"
+    c.CourseDirectory.autograded_directory = "work/autograded"
+    c.CourseDirectory.feedback_directory = "work/feedback"
+    c.CourseDirectory.solution_directory = "work/solution"
+    c.CourseDirectory.db_url = f"sqlite:///{root}/work/gradebook.db"
+    # Every other file of the source folder is copied into the release: the .py there is the solution.
+    c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "*.py"]
+    c.ClearSolutions.code_stub = {"python": f'raise NotImplementedError("{STUB}")'}
+    # The first Inductor compile of a cold machine takes 10 s and more; nbgrader's default is 30 s a cell.
+    c.ExecutePreprocessor.timeout = 300
+    # A warning of torch on stderr must not cost a right answer its points.
+    c.IgnorePattern.enabled = True
+    c.IgnorePattern.pattern = r"(?s).*"
+    return c
