@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from compilescope.facts import Code, Kernel, Run
-from compilescope.pretend import NO_TRITON
+from compilescope.pretend import NO_TRITON, keep_graphs
 from compilescope.roofline import GPUS
 from compilescope.torch_internals.pretend_assemble import machine_code
 from compilescope.torch_internals.pretend_world import has_triton
@@ -39,7 +39,9 @@ def assemble(run: Run, config: int = 0) -> Run:
 
 
 def _changed(run: Run, **values: Any) -> Run:
-    return dataclasses.replace(run, **values)
+    changed = dataclasses.replace(run, **values)
+    keep_graphs(run, changed)
+    return changed
 
 
 def _assembled(code: Code, config: int, notes: list[str]) -> Code:

@@ -96,8 +96,10 @@ def _run(gpu: str, graphs: list[Captured], live: Run | None) -> Run:
             notes.append(_failed(gpu, captured, error))
     functions = {str(captured.compile_id): captured.function for captured in graphs}
     compiles = tuple(_enriched(one, gpu, live, functions, notes) for one in builder.compiles())
-    missing = {} if has_triton() else dict.fromkeys(("configs", "grid", "ptx", "sass", "interpret"), NO_TRITON)
-    return Run(
+    missing: dict[str, str] = (
+        {} if has_triton() else dict.fromkeys(("configs", "grid", "ptx", "sass", "interpret"), NO_TRITON)
+    )
+    run = Run(
         Origin("pretended", GPUS[gpu].name, torch.__version__, triton=triton_version()),
         compiles=compiles,
         breaks=live.breaks if live is not None else (),
@@ -105,6 +107,24 @@ def _run(gpu: str, graphs: list[Captured], live: Run | None) -> Run:
         missing=missing | builder.problems,
         notes=tuple(notes),
     )
+    # not a fact: what `interpret` needs to run it again, gone with the run
+    object.__setattr__(run, _GRAPHS, tuple(graphs))
+    return run
+
+
+_GRAPHS = "_captured_graphs"
+
+
+def graphs_of(run: Run) -> tuple[Captured, ...] | None:
+    """The graphs a pretended run of this session was made from; None for another run."""
+    graphs: tuple[Captured, ...] | None = getattr(run, _GRAPHS, None)
+    return graphs
+
+
+def keep_graphs(run: Run, changed: Run) -> None:
+    """Let a changed copy of a pretended run be interpreted like the run itself."""
+    if (graphs := graphs_of(run)) is not None:
+        object.__setattr__(changed, _GRAPHS, graphs)
 
 
 def _failed(gpu: str, captured: Captured, error: Exception) -> str:

@@ -11,6 +11,9 @@ from unittest import mock
 
 import torch
 
+KEPT_BYTES = 32 << 20
+"""Larger inputs are not kept for `interpret`: they would be too large for it anyway."""
+
 
 @dataclass
 class Captured:
@@ -24,6 +27,8 @@ class Captured:
     inference: bool
     function: tuple[str, str, int]
     """Name, file and first line of the function that is compiled."""
+    values: list[Any] | None
+    """Copies of the real inputs; None when they are too large to keep."""
 
 
 @contextlib.contextmanager
@@ -40,7 +45,7 @@ def capturing() -> Iterator[list[Captured]]:
 
     def call_user_compiler(self: Any, gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):
-            captured.append(_copy(gm, self))
+            captured.append(_copy(gm, self, args[0] if args else kwargs["example_inputs"]))
         return original(self, gm, *args, **kwargs)
 
     with mock.patch.object(OutputGraph, "call_user_compiler", call_user_compiler):
@@ -52,7 +57,7 @@ def latest(captured: list[Captured]) -> list[Captured]:
     return list({str(one.compile_id): one for one in captured}.values())
 
 
-def _copy(gm: torch.fx.GraphModule, output_graph: Any) -> Captured:
+def _copy(gm: torch.fx.GraphModule, output_graph: Any, example_inputs: list[Any]) -> Captured:
     module = copy_graph(gm)
     code = output_graph.root_tx.f_code
     context = torch._guards.TracingContext.try_get()
@@ -65,7 +70,35 @@ def _copy(gm: torch.fx.GraphModule, output_graph: Any) -> Captured:
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
         (code.co_name, code.co_filename, code.co_firstlineno),
+        _values(example_inputs),
     )
+
+
+def _values(inputs: list[Any]) -> list[Any] | None:
+    tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
+    plain = all(type(one) in (torch.Tensor, torch.nn.Parameter) and one.device.type == "cpu" for one in tensors)
+    if not plain or sum(one.numel() * one.element_size() for one in tensors) > KEPT_BYTES:
+        return None
+    with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
+        return [_value(one) for one in inputs]
+
+
+def _value(one: Any) -> Any:
+    if isinstance(one, torch.Tensor):
+        return copied(one).requires_grad_(one.requires_grad)
+    if isinstance(one, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return one.node.hint  # int(one) would fix the size
+    return one
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of a plain tensor with the same strides, overlapping or not; it is a leaf."""
+    tensor = tensor.detach()
+    if not tensor.numel():
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride(), strict=True))
+    flat = tensor.as_strided((span,), (1,), tensor.storage_offset()).clone()
+    return flat.as_strided(tensor.size(), tensor.stride(), 0)
 
 
 def copy_graph(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:

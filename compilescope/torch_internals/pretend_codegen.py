@@ -7,16 +7,28 @@ import logging
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 from unittest import mock
 
 import torch
 import torch.utils._pytree as pytree
 
-from compilescope.torch_internals.pretend_capture import Captured, copy_graph
+from compilescope.torch_internals.pretend_capture import Captured, copied, copy_graph
 from compilescope.torch_internals.pretend_world import pretended_gpu
 
 Record = tuple[dict[str, object], str | None]
+
+
+@dataclass
+class Lowered:
+    """One forward, backward or inference graph: its code for the pretended GPU, and how to run it on the CPU."""
+
+    module: torch.fx.GraphModule
+    code: str
+    constants: dict[str, torch.Tensor]
+    calls: list[list[Any]] = field(default_factory=list)
+    """Copies of the arguments of each call, once `replay` has called it."""
 
 
 def generate(captured: Captured, gpu: str) -> list[Record]:
@@ -28,29 +40,65 @@ def generate(captured: Captured, gpu: str) -> list[Record]:
     ``GraphLowering.compile_to_module`` (replaced: the code is kept, nothing is run) and on
     ``force_non_lazy_backward_lowering`` (2.11 to 2.15).
     """
+    records: list[Record] = [_dynamo_graph(captured)]
+    with undisturbed(records):
+        _compile(captured, gpu, records, [])
+    return records
+
+
+def replay(captured: Captured, gpu: str) -> list[Lowered]:
+    """The lowered graphs of `captured` with the arguments that each gets when the learner's inputs come in.
+
+    The backward gets a fixed gradient. Raises ValueError when the inputs were too large to keep.
+    """
+    if captured.values is None:
+        raise ValueError("the inputs were too large to keep")
+    lowered: list[Lowered] = []
+    records: list[Record] = []
+    with undisturbed(records), torch.inference_mode(captured.inference), torch.set_grad_enabled(captured.grad):
+        function = _compile(captured, gpu, records, lowered)
+        result = function(*captured.values)
+        outputs = [one for one in pytree.tree_leaves(result) if isinstance(one, torch.Tensor) and one.requires_grad]
+        if outputs and captured.grad:
+            torch.autograd.grad(
+                outputs,
+                [one for one in captured.values if isinstance(one, torch.Tensor) and one.requires_grad],
+                [_gradient(one) for one in outputs],
+                allow_unused=True,
+            )
+    return [one for one in lowered if one.calls]
+
+
+def _gradient(output: torch.Tensor) -> torch.Tensor:
+    """Numbers that do not cancel, as ones do in the backward of a softmax."""
+    numbers = torch.arange(output.numel(), dtype=torch.float64).cos().reshape(output.size())
+    return numbers.to(output.dtype)
+
+
+def _compile(captured: Captured, gpu: str, records: list[Record], lowered: list[Lowered]) -> Callable[..., Any]:
     import torch._functorch.config as functorch_config
     import torch._inductor.config as inductor_config
     from torch._inductor.compile_fx import compile_fx
 
-    records: list[Record] = [_dynamo_graph(captured)]
-
     def inner_compile(gm: torch.fx.GraphModule, example_inputs: list[Any], **options: Any) -> Any:
-        _lower(gm, example_inputs, options, gpu, records)
-        return _boxed(gm.forward)
+        before = len(records)
+        constants = _lower(gm, example_inputs, options, gpu, records)
+        code = next((text for meta, text in records[before:] if "inductor_output_code" in meta), None)
+        one = Lowered(gm, code or "", constants)
+        lowered.append(one)
+        return _boxed(one)
 
-    context = torch._guards.TracingContext(captured.fake_mode)
     with (
-        undisturbed(records),
         torch.inference_mode(captured.inference),
         torch.set_grad_enabled(captured.grad),
         inductor_config.patch({"force_disable_caches": True, "trace.provenance_tracking_level": 1}),
         functorch_config.patch({"force_non_lazy_backward_lowering": True}),
-        torch._guards.tracing(context),
+        torch._guards.tracing(torch._guards.TracingContext(captured.fake_mode)),
         torch._guards.compile_context(torch._guards.CompileContext(captured.compile_id)),
     ):
         # compile_fx owns the module it gets; the next GPU needs it once more
-        compile_fx(copy_graph(captured.module), list(captured.inputs), inner_compile=inner_compile)
-    return records
+        function = compile_fx(copy_graph(captured.module), list(captured.inputs), inner_compile=inner_compile)
+    return cast("Callable[..., Any]", function)
 
 
 def _dynamo_graph(captured: Captured) -> Record:
@@ -67,8 +115,8 @@ def _frame(compile_id: Any) -> dict[str, object]:
 
 def _lower(
     gm: torch.fx.GraphModule, example_inputs: list[Any], options: dict[str, Any], gpu: str, records: list[Record]
-) -> None:
-    """Inductor's part for one forward, backward or inference graph, on the pretended GPU."""
+) -> dict[str, torch.Tensor]:
+    """Inductor's part for one forward, backward or inference graph, on the pretended GPU; gives its constants."""
     from torch._inductor.compile_fx import compile_fx_inner
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -84,8 +132,10 @@ def _lower(
         context = torch._guards.TracingContext(mode)
         outer = torch._guards.TracingContext.try_get()
         context.aot_graph_name = getattr(outer, "aot_graph_name", None)  # the code's first line tells which graph it is
-        with _keep_code(records), torch._guards.tracing(context):
+        constants: dict[str, torch.Tensor] = {}
+        with _keep_code(records, constants), torch._guards.tracing(context):
             compile_fx_inner(module, inputs, cudagraphs=None, **options)
+    return constants
 
 
 def on_cuda(gm: torch.fx.GraphModule, mode: Any) -> torch.fx.GraphModule:
@@ -127,22 +177,26 @@ def _as_cuda(value: Any, mode: Any) -> Any:
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="cuda:0")
 
 
-def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+def _boxed(lowered: Lowered) -> Callable[[list[Any]], Any]:
+    """What AOTAutograd calls for this graph: the graph itself, operation by operation, on the CPU."""
+
     def call(args: list[Any]) -> Any:
-        return function(*args)
+        lowered.calls.append([copied(one) if isinstance(one, torch.Tensor) else one for one in args])
+        return lowered.module.forward(*args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 
 @contextlib.contextmanager
-def _keep_code(records: list[Record]) -> Iterator[None]:
+def _keep_code(records: list[Record], constants: dict[str, torch.Tensor]) -> Iterator[None]:
     from torch._inductor.graph import GraphLowering
 
     def compile_to_module(self: Any) -> Any:
         wrapper, _ = self.codegen_with_cpp_wrapper() if self.cpp_wrapper else self.codegen()
         lines = [(line, node.stack_trace) for line, node in wrapper.line_map if getattr(node, "stack_trace", None)]
         frame = _frame(torch._guards.CompileContext.current_compile_id())
+        constants.update(self.constants)
         records.append(({"inductor_output_code": {"lines": lines}, **frame}, wrapper.value))
         return types.SimpleNamespace(call=lambda args: None, __file__="<pretended>", runner=None)
 
