@@ -6,6 +6,7 @@ this one. The builder reads the same settings: `nbgrader generate_assignment` an
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from traitlets.config import Config
@@ -17,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 
 def course_config(root: Path = ROOT) -> Config:
     """The settings for the course in `root`."""
+    with contextlib.suppress(OSError):  # nbgrader cannot make the folder of its database
+        (root / "work").mkdir(exist_ok=True)
     c = Config()
     c.CourseDirectory.course_id = "inside-torch-compile"
     c.CourseDirectory.root = str(root)
