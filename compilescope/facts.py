@@ -317,15 +317,13 @@ class Origin:
 
     def sentence(self) -> str:
         """One line for a reader, e.g. ``live on this CPU, torch 2.13.0``."""
-        match self.kind:
-            case "live":
-                return f"live on this {self.device}, torch {self.torch}"
-            case "pretended":
-                return f"live Triton for a pretended {self.device} (compiled here, not timed), torch {self.torch}"
-            case "recorded":
-                return f"recorded on {self.device}, torch {self.torch}, {self.date}"
-            case _:
-                return f"read from a trace, {self.device}, torch {self.torch}"
+        said = {
+            "live": f"live on this {self.device}, torch {self.torch}",
+            "pretended": f"live Triton for a pretended {self.device} (compiled here, not timed), torch {self.torch}",
+            "recorded": f"recorded on {self.device}, torch {self.torch}, {self.date}",
+            "trace": f"read from a trace, {self.device}, torch {self.torch}",
+        }
+        return said[self.kind]
 
 
 @dataclass(frozen=True)

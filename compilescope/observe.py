@@ -6,36 +6,40 @@ import contextlib
 import dataclasses
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, overload
 
 import torch
 
 from compilescope.facts import Call, Compile, NotCompiled, Origin, Refusal, Run, Source
+from compilescope.pretend import previewing
 from compilescope.reading.cells import CellNames, cell_numbers
 from compilescope.reading.finish import sources_of
 from compilescope.reading.outcomes import Outcomes
 from compilescope.reading.skips import REMEDIES
 from compilescope.reading.stacks import belongs_to_learner
-from compilescope.torch_internals import calls, functions, records, settings
-from compilescope.watching import Watch
+from compilescope.torch_internals import calls, functions, fusion, records, settings
+from compilescope.watching import Watch, source_of_code
 
 Caches = Literal["bypass", "use"]
+Devices = str | Sequence[str]
 
 
 @overload
-def observe(*, caches: Caches = "bypass") -> contextlib.AbstractContextManager[Run]: ...
+def observe(*, on: Devices = (), caches: Caches = "bypass") -> contextlib.AbstractContextManager[Run]: ...
 @overload
-def observe(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Run: ...
+def observe(fn: Callable[..., Any], /, *args: Any, on: Devices = (), **kwargs: Any) -> Run: ...
 
 
 def observe(
-    fn: Callable[..., Any] | None = None, /, *args: Any, **kwargs: Any
+    fn: Callable[..., Any] | None = None, /, *args: Any, on: Devices = (), **kwargs: Any
 ) -> Run | contextlib.AbstractContextManager[Run]:
     """Facts of what torch.compile did, measured while it did it.
 
     ``run = observe(fn, *args, **kwargs)`` calls `fn` once; what it returns is ``run.result``.
     ``with observe() as run:`` watches a block; `run` is filled when the block ends, also when the block raises.
+    With ``on="h100"`` (``"a100"``, ``"t4"``, or several) `run.pretended` also holds a Run for each of these GPUs: the
+    Triton code it would get for the same graphs. They need not be there, and nothing runs on them.
     ``observe(caches="use")`` leaves torch's graph caches on: a cache hit then hides facts, and ``run.missing`` says
     which. By default they are left aside, so that every compile is seen.
 
@@ -43,24 +47,27 @@ def observe(
     the block ends; what was compiled in it stays compiled. Observations may be nested, and made in several threads.
     """
     if fn is None:
-        return _watching(kwargs.pop("caches", "bypass"), **kwargs)
-    with _watching("bypass", fn) as run:
+        return _watching(on, **kwargs)
+    with _watching(on, fn=fn) as run:
         result = fn(*args, **kwargs)
     object.__setattr__(run, "result", result)
     return run
 
 
 @contextlib.contextmanager
-def _watching(caches: Caches, fn: Callable[..., Any] | None = None) -> Iterator[Run]:
+def _watching(on: Devices, caches: Caches = "bypass", fn: Callable[..., Any] | None = None) -> Iterator[Run]:
     if caches not in ("bypass", "use"):
         raise ValueError(f'caches is "bypass" or "use", not {caches!r}.')
     run = Run(_origin())
     watch = Watch()
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, previewing(on) as preview:
+        if on:
+            stack.callback(_add_pretended, run, preview)
         stack.callback(_fill, run, watch, fn, caches)
         watch.begin()
         stack.callback(watch.end)
         stack.callback(records.listen(watch.record))
+        stack.callback(fusion.listen(watch.not_fused))
         watch.missing.update(stack.enter_context(calls.watching(watch)))
         watch.missing.update(stack.enter_context(settings.observing(bypass_caches=caches == "bypass")))
         watch.entered = time.perf_counter()
@@ -85,6 +92,12 @@ def _fill(run: Run, watch: Watch, fn: Callable[..., Any] | None, caches: Caches)
         facts = {"missing": {**watch.missing, "run": f"The facts could not be read: {type(error).__name__}: {error}"}}
     for name, value in facts.items():
         object.__setattr__(run, name, value)
+
+
+def _add_pretended(run: Run, preview: Any) -> None:
+    pretended, notes = preview.runs(run)
+    object.__setattr__(run, "pretended", pretended)
+    object.__setattr__(run, "notes", run.notes + notes)
 
 
 def _facts(watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> dict[str, Any]:
@@ -133,7 +146,7 @@ def _calls_of_plain_code(
     elif fn is not None and not found and not functions.is_compiled(fn):
         kind = "disabled" if functions.is_disabled(fn) else "plain"
         reason = "torch.compiler.disable is on it." if kind == "disabled" else "It is plain Python: not compiled."
-        fact = NotCompiled(functions.readable_name(fn), reason, REMEDIES[kind], functions_source(fn), kind)
+        fact = NotCompiled(functions.readable_name(fn), reason, REMEDIES[kind], _source_of(fn), kind)
         reasons = (*reasons, fact)
     if fn is not None and not found:
         seconds = time.perf_counter() - watch.entered
@@ -141,10 +154,8 @@ def _calls_of_plain_code(
     return found, reasons
 
 
-def functions_source(fn: Any) -> Source | None:
+def _source_of(fn: Any) -> Source | None:
     """Where the learner's function is defined; None if it has no Python code."""
-    from compilescope.watching import source_of_code
-
     inner = functions.innermost(fn)
     code = getattr(getattr(inner, "forward", inner), "__code__", None)
     return source_of_code(code) if code is not None and belongs_to_learner(code.co_filename) else None

@@ -13,11 +13,11 @@ from typing import Any
 from compilescope.facts import NotCompiled, Refusal, Source
 from compilescope.reading.breaks import read_guard_failure, read_refusals
 from compilescope.reading.build import GRAPH_RECORDS, Builder, record_compile_id, record_name
-from compilescope.reading.cells import CellNames
+from compilescope.reading.cells import CellNames, cell_numbers
 from compilescope.reading.outcomes import OpenCall, Seen
 from compilescope.reading.skips import REMEDIES
-from compilescope.reading.stacks import belongs_to_learner
-from compilescope.torch_internals import entries, functions, live_nodes
+from compilescope.reading.stacks import belongs_to_learner, learners_line
+from compilescope.torch_internals import entries, functions, fusion, live_nodes
 
 _watched_threads: dict[int, int] = {}
 _count_lock = threading.Lock()
@@ -70,6 +70,8 @@ class Watch:
             return
         try:
             name = record_name(meta)
+            if name == "inductor_post_grad_graph":
+                fusion.attach()
             live = live_nodes.of_graphs_being_traced() if name in GRAPH_RECORDS else []
             self.records.append((meta, payload, live))
             compile_id, stack = record_compile_id(meta), self._open()
@@ -81,6 +83,12 @@ class Watch:
                 self.local.refused.append((compile_id, payload))
         except Exception as error:
             self.problem("records", error)
+
+    def not_fused(self, facts: dict[str, Any]) -> None:
+        """Inductor's scheduler looked at two neighbors and left them apart."""
+        if self._mine():
+            ids = {name: facts.pop(name) for name in ("frame_id", "frame_compile_id")}
+            self.records.append(({"not_fused": facts, **ids}, None, []))
 
     def call_begins(self, call: dict[str, Any]) -> None:
         """A compiled function is called."""
@@ -101,7 +109,9 @@ class Watch:
         opened.end(raised)
         if opened.misses and not opened.compile_ids:
             found = functions.code_and_locals(call["fn"], call["args"], call["kwargs"])
-            opened.refusals = refusals_of(*found, globals_of(call["fn"])) if found else ()
+            if found:
+                answers = entries.verdicts(*found)
+                opened.refusals = refusals_of(answers, found[1], globals_of(call["fn"]), CellNames(cell_numbers()))
 
     def disabled_call(self, fn: Any, frame: FrameType) -> None:
         """A function under ``torch.compiler.disable`` is called inside a compiled one."""
@@ -202,12 +212,21 @@ def globals_of(fn: Any) -> dict[str, Any]:
     return getattr(getattr(inner, "__func__", inner), "__globals__", {})
 
 
-def refusals_of(code: Any, values: dict[str, Any], module_globals: dict[str, Any]) -> tuple[Refusal, ...]:
+def _frame(frame: dict[str, Any], cells: CellNames) -> Source:
+    file = cells.file(str(frame["filename"]))
+    return Source(file, int(frame["line"] or 0), str(frame["name"]), str(frame["loc"] or "").strip())
+
+
+def refusals_of(
+    verdicts: list[dict[str, Any]], values: dict[str, Any], module_globals: dict[str, Any], cells: CellNames
+) -> tuple[Refusal, ...]:
     """For each cached entry that does not accept these local variables: the guard that refuses."""
     refusals = []
-    for verdict in entries.verdicts(code, values):
+    for verdict in verdicts:
         for expression in verdict["failed"]:
-            refusal = read_guard_failure(verdict["compile_id"], expression)
+            refusal = read_guard_failure(verdict["compile_id"], cells.text(expression))
+            if line := learners_line(tuple(_frame(frame, cells) for frame in verdict["stack"])):
+                refusal = dataclasses.replace(refusal, source=line)
             if refusal.actual is None and refusal.subject:
                 actual = entries.value_of(refusal.subject, values, module_globals)
                 refusal = dataclasses.replace(refusal, actual=actual)

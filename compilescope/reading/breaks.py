@@ -83,6 +83,7 @@ _MISMATCH = re.compile(
     r"^tensor '(?P<subject>[^']+)' (?P<what>.+?)\. expected (?P<expected>.+?), actual (?P<actual>.+?)\.?$"
 )
 _PLAIN_MISMATCH = re.compile(r"^tensor '(?P<subject>[^']+)' (?P<what>.+)$")
+_STATE = re.compile(r"^GLOBAL_STATE changed: (?P<subject>\w+)")
 _COMPARISON = re.compile(r"^(?P<subject>.+?) (?:==|is|<=|>=|<|>|!=) (?P<expected>.+)$")
 
 
@@ -111,6 +112,8 @@ def make_refusal(compile_id: str, expression: str, source: Source | None = None,
     """A `Refusal` with the subject and the expected value that the guard's expression tells."""
     if match := _MISMATCH.match(expression):
         return Refusal(compile_id, expression, match["subject"], match["expected"], match["actual"], source)
+    if match := _STATE.match(expression):
+        return Refusal(compile_id, expression, match["subject"], None, actual, source)
     if match := _PLAIN_MISMATCH.match(expression):
         return Refusal(compile_id, expression, match["subject"], None, actual, source)
     if match := _COMPARISON.match(expression):

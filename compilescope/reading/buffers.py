@@ -48,17 +48,20 @@ class Buffers:
                 self.known[name] = (item, _numbers(shape), _numbers(stride))
                 self.alias[name] = self.alias.get(other, other)
 
-    def size(self, argument: ast.expr) -> tuple[str, int | None]:
-        """Name and bytes of the buffer that `argument` hands over; an empty name if it hands over none."""
+    def size(self, argument: ast.expr, item: int | None = None) -> tuple[str, int | None]:
+        """Name and bytes of the buffer that `argument` hands over; an empty name if it hands over none.
+
+        `item`: bytes of one element, where the wrapper does not tell the dtype.
+        """
         match argument:
             case ast.Name(id=name):
                 if name not in self.known and name not in self.asserts and name not in self.alias:
                     return (name, None) if name.startswith(("buf", "arg", "primals", "tangents")) else ("", 0)
-                return self.alias.get(name, name), _bytes(*self._of(name))
+                return self.alias.get(name, name), _bytes(*self._of(name, item))
             case ast.Call(func=function, args=[ast.Name(id=name), shape, stride, *_]) if "reinterpret_tensor" in (
                 ast.unparse(function)
             ):
-                return self.alias.get(name, name), _bytes(self._of(name)[0], _numbers(shape), _numbers(stride))
+                return self.alias.get(name, name), _bytes(self._of(name, item)[0], _numbers(shape), _numbers(stride))
             case _:
                 return "", 0
 
@@ -81,12 +84,17 @@ class Buffers:
         self.alias.pop(name, None)
 
     def _view(self, name: str, other: str) -> None:
-        if other in self.known:
-            self.known[name] = self.known[other]
+        if other in self.known or other in self.asserts:
+            if other in self.known:
+                self.known[name] = self.known[other]
+            else:
+                self.asserts[name] = self.asserts[other]
             self.alias[name] = self.alias.get(other, other)
 
-    def _of(self, name: str) -> tuple[int | None, tuple[int, ...] | None, tuple[int, ...] | None]:
-        return self.known.get(name, (None, *self.asserts.get(name, (None, None))))
+    def _of(
+        self, name: str, item: int | None = None
+    ) -> tuple[int | None, tuple[int, ...] | None, tuple[int, ...] | None]:
+        return self.known.get(name, (item, *self.asserts.get(name, (None, None))))
 
 
 def _numbers(expression: ast.expr) -> tuple[int, ...] | None:

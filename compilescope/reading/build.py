@@ -132,6 +132,7 @@ class Builder:
             "inductor_provenance_tracking_node_mappings": self._provenance,
             "inductor_provenance_tracking_kernel_stack_traces": self._kernel_stacks,
             "compilation_metrics": self._metrics,
+            "not_fused": lambda compiled, value, _: compiled.not_fused.append((len(compiled.code), value)),
             "create_symbol": self._symbol,
             "guard_added_fast": self._shape_guard,
             "guard_added": self._shape_guard,

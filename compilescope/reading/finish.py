@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 
-from compilescope.facts import Code, Compile, Graph, GraphBreak, Kernel, NotCompiled, Saved, Source
+from compilescope.facts import Code, Compile, Graph, GraphBreak, Kernel, Node, NotCompiled, NotFused, Saved, Source
 from compilescope.reading.buffers import item_bytes
 from compilescope.reading.guards import read_guards
 from compilescope.reading.opened import Opened
@@ -32,6 +32,7 @@ def close(found: Opened) -> Compile:
         refusals=found.refusals,
         symbols=tuple(found.symbols.values()),
         saved=saved_for_backward(found.graphs.get("forward")),
+        not_fused=_not_fused(found),
         provenance=_provenance(found),
         caches=found.caches,
         seconds=found.metrics.get("entire_frame_compile_time_s"),
@@ -58,6 +59,22 @@ def _provenance(found: Opened) -> dict[str, tuple[str, ...]]:
     return known
 
 
+def _not_fused(found: Opened) -> tuple[NotFused, ...]:
+    """Pairs of kernels (of nodes, where no kernel has them all) that stayed apart; the last reason counts."""
+    reasons: dict[tuple[str, str], str] = {}
+    for number, pair in found.not_fused:
+        kernels = found.code[number].kernels if number < len(found.code) else ()
+        first, second = (_kernel_of(set(pair[side]), kernels) for side in ("first", "second"))
+        if first != second:
+            reasons[first, second] = pair["reason"]
+    return tuple(NotFused(first, second, reason) for (first, second), reason in reasons.items())
+
+
+def _kernel_of(nodes: set[str], kernels: tuple[Kernel, ...]) -> str:
+    holding = [kernel.name for kernel in kernels if nodes & set(kernel.nodes)]
+    return holding[0] if len(holding) == 1 else ", ".join(sorted(nodes))
+
+
 def _with_origins(code: Code, found: Opened) -> Code:
     """The code's kernels with Dynamo nodes and lines from the post-grad graph, where torch's own map has none."""
     graph = found.graphs.get("post_grad_backward" if code.which == "backward" else "post_grad")
@@ -69,7 +86,10 @@ def _with_origins(code: Code, found: Opened) -> Code:
         computed = [nodes[name] for name in kernel.nodes if name in nodes]
         dynamo = dict.fromkeys([*kernel.dynamo_nodes, *(name for node in computed for name in node.origins)])
         sources = dict.fromkeys([*kernel.sources, *(node.source for node in computed if node.source)])
-        return dataclasses.replace(kernel, dynamo_nodes=tuple(dynamo), sources=tuple(sources))
+        written = kernel.bytes_written
+        if written is None and kernel.language == "extern" and computed:
+            written = _node_bytes(computed[-1])
+        return dataclasses.replace(kernel, dynamo_nodes=tuple(dynamo), sources=tuple(sources), bytes_written=written)
 
     return dataclasses.replace(code, kernels=tuple(joined(kernel) for kernel in code.kernels))
 
@@ -85,11 +105,18 @@ def saved_for_backward(forward: Graph | None) -> tuple[Saved, ...]:
         node = nodes.get(match[1]) if match and "SavedForBackwards" in match[2] else None
         if node is None or node.shape is None or node.dtype == "SymInt":
             continue
-        size = item_bytes(node.dtype or "")
-        for one in node.shape:
-            size = size * one if size is not None and isinstance(one, int) else None
+        size = _node_bytes(node)
         saved.append(Saved(node.name, node.dtype or "", node.shape, size, node.op == "placeholder"))
     return tuple(saved)
+
+
+def _node_bytes(node: Node) -> int | None:
+    if node.shape is None:
+        return None
+    size = item_bytes(node.dtype or "")
+    for one in node.shape:
+        size = size * one if size is not None and isinstance(one, int) else None
+    return size
 
 
 def link_breaks(opened: list[Opened]) -> tuple[GraphBreak, ...]:

@@ -19,6 +19,10 @@ _TRITON_KINDS = {
     "tem": "template",
     "for": "foreach",
 }
+_CPP_ITEM = {
+    "float": 4, "double": 8, "bool": 1, "int64_t": 8, "int32_t": 4, "int16_t": 2, "int8_t": 1, "uint8_t": 1,
+    "half": 2, "at::Half": 2, "bfloat16": 2, "at::BFloat16": 2,
+}  # fmt: skip
 _LIBRARY_CALL = re.compile(r"^(?:extern_kernels\.|torch\.ops\.|aten\.|mkldnn\.)")
 _NOT_A_LAUNCH = re.compile(r"^torch\.ops\.(?:inductor\.|_c10d_functional\.wait)|\b_alloc_from_pool|_reinterpret_tensor")
 
@@ -132,9 +136,10 @@ class _Module:
         read: dict[str, int | None] = {}
         written: dict[str, int | None] = {}
         for argument, role in zip(call.args, found.signature, strict=False):
-            if role not in ("r", "w", "rw"):
+            role, _, item = role.partition(":")
+            if not role:
                 continue
-            key, size = self.buffers.size(argument)
+            key, size = self.buffers.size(argument, int(item) if item else None)
             if "r" in role:
                 read[key] = size
             if "w" in role:
@@ -221,7 +226,10 @@ def _role_of_triton(parameter: str) -> str:
 
 
 def _cpp_signature(types: list[str], source: str) -> tuple[str, ...]:
-    """For each parameter: ``r`` for a const pointer, ``rw`` for ``in_out_ptr``, ``w`` for another pointer."""
+    """For each parameter: ``r`` for a const pointer, ``rw`` for ``in_out_ptr``, ``w`` for another pointer.
+
+    After a colon the bytes of an element, where they are known: ``r:4``.
+    """
     match = re.search(r"\bkernel\(([^)]*)\)", source)
     names = [part.split()[-1] if part.split() else "" for part in match[1].split(",")] if match else []
     names += [""] * (len(types) - len(names))
@@ -231,6 +239,6 @@ def _cpp_signature(types: list[str], source: str) -> tuple[str, ...]:
 def _role_of_cpp(kind: str, name: str) -> str:
     if "*" not in kind:
         return ""
-    if kind.startswith("const"):
-        return "r"
-    return "rw" if name.startswith("in_out_ptr") else "w"
+    item = _CPP_ITEM.get(kind.removeprefix("const ").rstrip("* "), "")
+    role = "r" if kind.startswith("const") else "rw" if name.startswith("in_out_ptr") else "w"
+    return f"{role}:{item}"

@@ -30,6 +30,8 @@ class Opened:
     breaks: list[GraphBreak] = field(default_factory=list)
     caches: dict[str, str] = field(default_factory=dict)
     provenance: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    not_fused: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """Number of the generated module, and what Inductor's scheduler said of two nodes."""
     bytecode_before: str = ""
     bytecode_after: str = ""
     origins: Origins = field(default_factory=Origins)

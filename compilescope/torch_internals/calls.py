@@ -30,7 +30,7 @@ class Watcher(Protocol):
         """Dynamo starts to look at a frame."""
 
     def frame_ends(self, frame: Any, facts: dict[str, Any]) -> None:
-        """`facts`: ``backend``, ``had_entries``, ``compiled``, ``skip_reason`` (or None), ``error`` (exception or None)."""
+        """`facts`: ``backend``, ``had_entries``, ``compiled``, ``skip_reason``, ``error``; the last two may be None."""
 
     def lookup(self, hit: bool) -> None:
         """A function that has cached entries was called: one accepted, or none."""

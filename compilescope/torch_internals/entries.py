@@ -18,17 +18,33 @@ def entries(code: CodeType) -> list[Any]:
     return list(_debug_get_cache_entry_list(code))
 
 
-def verdicts(code: CodeType, values: dict[str, Any]) -> list[dict[str, Any]]:
-    """For each entry: ``compile_id``, ``accepts``, and the ``failed`` guards' expressions, without a call.
+def verdicts(code: CodeType, values: dict[str, Any], backend: Any = None) -> list[dict[str, Any]]:
+    """For each entry: ``compile_id``, ``accepts``, the ``failed`` guards' expressions, their ``stack``; without a call.
 
-    Leans on ``guard_manager.check_verbose`` and its ``result``, ``verbose_code_parts`` (2.11 to 2.15).
+    With a `backend`, an entry that another backend compiled does not accept.
+    Leans on ``guard_manager.check_verbose`` and its ``result``, ``verbose_code_parts``, and ``user_stack`` where
+    there is one (2.11 to 2.15).
     """
     answers = []
     for entry in entries(code):
         answer = entry.guard_manager.check_verbose(values)
         failed = [] if answer.result else [str(part) for part in answer.verbose_code_parts]
-        answers.append({"compile_id": str(entry.compile_id), "accepts": bool(answer.result), "failed": failed})
+        if answer.result and backend is not None and not _same_backend(entry.backend, backend):
+            failed = ["compiled by another backend"]
+        stack = [
+            {"filename": frame.filename, "line": frame.lineno, "name": frame.name, "loc": frame.line}
+            for frame in getattr(answer, "user_stack", None) or ()
+        ]
+        answers.append({"compile_id": str(entry.compile_id), "accepts": not failed, "failed": failed, "stack": stack})
     return answers
+
+
+def _same_backend(one: Any, other: Any) -> bool:
+    """As Dynamo compares them: the same object, or equal compiler wrappers (2.11 to 2.15)."""
+    try:
+        return one is other or bool(one == other)
+    except Exception:
+        return False
 
 
 def value_of(subject: str, values: dict[str, Any], module_globals: dict[str, Any]) -> str | None:

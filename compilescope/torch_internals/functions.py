@@ -32,6 +32,7 @@ def innermost(fn: Any) -> Any:
     Leans on ``_torchdynamo_orig_callable``, ``OptimizedModule._orig_mod`` and the ``__wrapped__`` of
     ``torch._dynamo.external_utils.wrap_inline`` (2.11 to 2.15).
     """
+    inner: Any
     for _ in range(20):
         if isinstance(fn, torch.nn.Module):
             inner = fn.__dict__.get("_modules", {}).get("_orig_mod")
@@ -39,7 +40,7 @@ def innermost(fn: Any) -> Any:
                 return fn
         else:
             inner = getattr(fn, "_torchdynamo_orig_callable", None)
-            if inner is None and getattr(fn, "__module__", "") and _is_wrap_inline(fn):
+            if inner is None and _is_wrap_inline(fn):
                 inner = fn.__wrapped__
         if inner is None:
             break
@@ -129,8 +130,43 @@ def stance() -> str:
     return str(getattr(getattr(eval_frame, "_stance", None), "stance", "default"))
 
 
-def recompile_limit() -> int:
-    """How many entries a function's cache may hold: ``torch._dynamo.config.recompile_limit`` (2.11 to 2.15)."""
+def recompile_limit(fn: Any) -> int:
+    """How many entries the cache of `fn` may hold.
+
+    ``torch.compile(fn, recompile_limit=…)`` (2.12 to 2.15), else ``torch._dynamo.config.recompile_limit``
+    (2.11 to 2.15).
+    """
     import torch._dynamo.config as config
 
-    return int(config.recompile_limit)
+    converter = getattr(_callback_of(fn), "_torchdynamo_orig_backend", None)
+    own = getattr(converter, "_recompile_limit", None)
+    return int(own if isinstance(own, int) else config.recompile_limit)
+
+
+def backend_of(fn: Any) -> Any:
+    """The backend object that entries of `fn` carry; None if it cannot be told.
+
+    Leans on ``torch._dynamo.eval_frame.innermost_backend`` (2.11 to 2.15).
+    """
+    from torch._dynamo import eval_frame
+
+    callback = _callback_of(fn)
+    innermost_backend = getattr(eval_frame, "innermost_backend", None)
+    return innermost_backend(callback) if callable(callback) and innermost_backend else None
+
+
+def _callback_of(fn: Any) -> Any:
+    """Dynamo's callback behind what ``torch.compile`` returned.
+
+    Leans on ``OptimizedModule.dynamo_ctx.callback``, and on the variable ``callback`` that the wrapper of a function
+    closes over (2.11 to 2.15).
+    """
+    if isinstance(fn, torch.nn.Module):
+        context = fn.__dict__.get("dynamo_ctx")
+        if context is not None:
+            return getattr(context, "callback", None)
+        fn = getattr(fn, "_compiled_call_impl", None)
+    code, cells = getattr(fn, "__code__", None), getattr(fn, "__closure__", None)
+    if code is None or not cells or "callback" not in code.co_freevars:
+        return None
+    return cells[code.co_freevars.index("callback")].cell_contents

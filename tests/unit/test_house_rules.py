@@ -18,7 +18,7 @@ PRIVATE = re.compile(r"(torch|triton)(\.\w+)*\._(?!_version__)\w+")
 LAYERS = {
     "compilescope.torch_internals": {"compilescope.torch_internals", "torch", "triton", "torch._"},
     "compilescope.facts": set(),
-    "compilescope.text": {"compilescope.facts", "compilescope.text"},
+    "compilescope.text": {"compilescope.facts", "compilescope.verdicts", "compilescope.text"},
     "compilescope.views": {"compilescope.facts", "compilescope.text", "compilescope.views", "compilescope.explorer"},
     "compilescope.explorer": {"compilescope.facts", "compilescope.text", "compilescope.views", "compilescope.explorer"},
     "compilescope.__main__": {"compilescope", "torch"},
