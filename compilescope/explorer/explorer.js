@@ -22,6 +22,7 @@ theme();
 new MutationObserver(theme).observe(document.body, {attributes: true, attributeFilter: ["data-jp-theme-light", "class"]});
 matchMedia("(prefers-color-scheme:dark)").addEventListener("change", theme);
 
+const open = new Set();
 let T, stage, doc = null, zoom = 0, pinned = null, lit = [];
 let nodes, byLine, kernelParts, codeLines, lineKernels, lineNodes;
 
@@ -163,7 +164,11 @@ function drawGraphs() {
     if (title) stack.append(make("div", "gh", title));
     nodes[p] = new Map();
     if (part.error) stack.append(make("div", "none", `<b>The compile failed</b><p>${esc(part.error)}</p>`));
-    else if (stage in part.pics) stack.append(drawing(D.pics[part.pics[stage]], p, part));
+    else if (stage in part.pics) {
+      const P = D.pics[part.pics[stage]], n = P.f.reduce((sum, f) => sum + f[1].length, 0);
+      if (n) stack.append(button(open.has(part.id) ? "fold equal blocks" : `open the blocks (${plural(n, "more node")})`, "show each block, or equal ones once", () => { open.has(part.id) ? open.delete(part.id) : open.add(part.id); drawGraphs(); hint(); }));
+      stack.append(drawing(open.has(part.id) ? unfold(P) : P, p, part));
+    }
     else stack.append(make("div", "absent", Object.keys(part.pics).length ? "no " + D.stages[stage] + " graph" : "no graph"));
     part.after.forEach(s => stack.append(seam(s)));
   });
@@ -190,14 +195,19 @@ function drawing(P, p, part) {
   const svg = el("svg", {viewBox: `0 0 ${P.w} ${P.h}`, role: "group", "aria-label": `${part.name}, ${D.stages[stage]}: ${plural(P.n.length, "node")}`});
   svg.dataset.w = P.w; svg.dataset.h = P.h;
   const kin = (p, k) => { const key = p + ":" + k; if (!kernelParts.has(key)) kernelParts.set(key, {nodes: [], marks: []}); return kernelParts.get(key); };
+  const titles = [];
   P.o.forEach(([x, y, w, h, title, k]) => {
     const g = el("g", k < 0 ? {class: "ol fold"} : {class: "ol", style: ink(number(p, k))});
-    g.append(el("rect", {x, y, width: w, height: h, rx: 10}), el("text", {x: x + 9, y: y + 14}, k < 0 ? title : `${number(p, k) + 1} · ${title}`));
+    g.append(el("rect", {x, y, width: w, height: h, rx: 10}));
+    const t = el("text", {class: "ot", x: x + 9, y: y + 14}, k < 0 ? title : `${number(p, k) + 1} · ${title}`);
+    if (k >= 0) t.style = ink(number(p, k));
+    titles.push(t);
     if (k >= 0) kin(p, k).marks.push(g);
     svg.append(g);
   });
   const list = P.n.map(([name, label, size, x, y, w, op, ks, at, saved]) => ({name: name || label, label, size, x, y, w, op, ks, at, saved, p, from: [], to: [], edges: []}));
   P.e.forEach(([a, b, d]) => { const e = el("path", {class: "e", d}); svg.append(e); list[a].to.push(list[b]); list[b].from.push(list[a]); list[a].edges.push(e); list[b].edges.push(e); });
+  svg.append(...titles); // after the edges, whose lines would cross them
   for (const n of list) {
     const g = el("g", {class: "n " + n.op + (n.ks.length ? "" : " free"), tabindex: -1, role: "button"});
     const where = n.at ? `, line ${n.at[1]}` : "", kernels = n.ks.map(k => number(p, k) + 1).join(" and ");
@@ -211,10 +221,41 @@ function drawing(P, p, part) {
     if (n.at) { const key = n.at.join(":"); if (!byLine.has(key)) byLine.set(key, []); byLine.get(key).push(n); }
     n.ks.forEach(k => kin(p, k).nodes.push(n));
   }
-  for (const name in P.f) nodes[p].set(name, list[P.f[name]]);
+  P.f.forEach(([shown, hidden]) => hidden.forEach((name, i) => nodes[p].set(name, list[shown[i % shown.length]])));
   const first = list.find(n => n.op === "c") || list[0];
   if (first) first.el.setAttribute("tabindex", 0);
   return svg;
+}
+// The picture with every block drawn: copies of the first one below each other, the rest moved down.
+function unfold(P) {
+  const Q = {w: P.w + 30, h: P.h, n: P.n.map(n => [...n]), e: P.e.map(e => [...e]), o: P.o.map(o => [...o]), f: []};
+  const frames = Q.o.filter(o => o[5] < 0);
+  P.f.forEach(([shown, hidden], f) => {
+    const inside = new Set(shown), frame = frames[f], step = frame[3] + 26, count = hidden.length / shown.length, down = count * step, end = frame[1] + frame[3];
+    const line = (a, b) => { const A = Q.n[a], B = Q.n[b]; return `M${A[3]} ${A[4] + 18}L${B[3]} ${B[4] - 18}`; };
+    const enter = new Set(), leave = new Set(), after = i => !inside.has(i) && Q.n[i][4] > end;
+    Q.e.forEach(([a, b]) => { if (!inside.has(a) && inside.has(b) && Q.n[a][6] === "c") enter.add(b); if (inside.has(a) && !inside.has(b)) leave.add(a); });
+    const low = Q.n.map((_, i) => after(i));
+    Q.n.forEach((n, i) => { if (low[i]) n[4] += down; });
+    Q.o.forEach(o => { if (o !== frame && o[1] > end) o[1] += down; });
+    const moved = (d, dy) => d.replace(/([\d.-]+) ([\d.-]+)/g, (_, x, y) => x + " " + (+y + dy));
+    const own = Q.e.filter(([a, b]) => inside.has(a) && inside.has(b));
+    Q.e.forEach(e => { if (low[e[0]] && low[e[1]]) e[2] = moved(e[2], down); else if (low[e[1]] && !inside.has(e[0])) e[2] = line(e[0], e[1]); });
+    const frameOf = [...frame];
+    frame[4] = frame[4].replace(/:.*/, "") + ", block 1";
+    let before = i => i;
+    for (let c = 0; c < count; c++) {
+      const at = Q.n.length, here = i => at + shown.indexOf(i), dy = (c + 1) * step;
+      shown.forEach((i, j) => { const n = [...P.n[i]]; n[0] = hidden[c * shown.length + j]; n[4] = Q.n[i][4] + dy; Q.n.push(n); });
+      own.forEach(([a, b, d]) => Q.e.push([here(a), here(b), moved(d, dy)]));
+      const last = before; leave.forEach(a => enter.forEach(b => Q.e.push([last(a), here(b), line(last(a), here(b))])));
+      Q.o.push([frameOf[0], frameOf[1] + dy, frameOf[2], frameOf[3], "block " + (c + 2), -1]);
+      before = here;
+    }
+    Q.e.forEach(e => { if (inside.has(e[0]) && low[e[1]]) { e[0] = before(e[0]); e[2] = line(e[0], e[1]); } });
+    Q.h += down;
+  });
+  return Q;
 }
 function dots() {
   src.body.querySelectorAll(".l").forEach(l => {
@@ -233,8 +274,7 @@ function dots() {
 // ---- generated code
 function noCode() {
   doc = null; codeLines = new Map(); lineKernels = new Map(); lineNodes = new Map(); code.body.textContent = "";
-  if (!T.parts.some(p => Object.keys(p.pics).length)) { code.section.hidden = true; return; }
-  code.body.append(make("div", "absent", "No generated code: this backend stops at the graph."));
+  code.section.hidden = true; panes.dataset.code = "none";
 }
 function setDoc(p, d) {
   if (doc && doc[0] === p && doc[1] === d) return;
@@ -252,10 +292,11 @@ function setDoc(p, d) {
   }));
   code.body.textContent = ""; code.body.append(box);
   if (text.x) code.body.append(make("div", "left", esc(text.x)));
-  code.section.hidden = false; code.body.scrollTop = 0;
+  code.section.hidden = false; delete panes.dataset.code; code.body.scrollTop = 0;
   code.head.textContent = "";
   const tab = part.docs.map(([, i], d) => [String(d), D.pics[i].t]);
-  code.title.innerHTML = ((T.parts.length > 1 ? esc(part.name) + ": " : "") + (part.which.length ? "generated code" : "as text"));
+  code.title.textContent = (T.parts.length > 1 ? part.name + ": " : "") + (part.which.length ? "generated code" : "graph as text");
+  if (T.parts.length < 2) code.title.textContent = code.title.textContent.replace(/^g/, "G");
   if (tab.length > 1) code.head.append(tabs("Text", tab, String(d), key => setDoc(p, +key)));
   else code.head.append(make("span", "id", esc(tab[0][1])));
 }

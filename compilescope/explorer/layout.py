@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,16 +18,14 @@ _SPACING = {
     "compound_padding": 6.0,
     "compound_header": 16.0,
 }
-_NARROW = {"coords": {"branch_bands": False}, "compaction": {"mode": "priority"}}
-"""A pane is narrower than it is high."""
-_LARGE = 600
-"""Above this many boxes the exact placement would take seconds: the approximate one is used."""
-
-_QUICK = {
-    "coords": {"placement": "brandes_koepf", "branch_bands": False},
-    "effort": "fast",
-    "tuning": {"order": {"seeds": 1, "sweeps": 4, "kick_rounds": 0}, "routing": {"port_relax_rounds": 4}},
+_OPTIONS = {
+    "direction": "topbottom",
+    "routing": {"style": "diagonal"},
+    "spacing": _SPACING,
+    "coords": {"branch_bands": False},
+    "compaction": {"mode": "priority"},
 }
+"""From top to bottom, and narrow: a pane is higher than it is wide."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,8 @@ class Placed:
     """SVG path data of each edge, in the order the edges were given."""
     groups: frozenset[str] = frozenset()
     """The groups that do stand together."""
+    lines: tuple[tuple[tuple[float, float], ...], ...] = ()
+    """The points of each edge, before its corners are rounded."""
 
 
 def place(boxes: list[Box], edges: list[tuple[str, str]], margin: int = 22) -> Placed:
@@ -57,7 +58,7 @@ def place(boxes: list[Box], edges: list[tuple[str, str]], margin: int = 22) -> P
     if not boxes:
         return Placed(0, 0, {})
     groups = separable(boxes, edges)
-    found = graphlay.layout(_request(boxes, edges, groups), options=_options(len(boxes)))
+    found = graphlay.layout(_request(boxes, edges, groups), options=_OPTIONS)
     tops = found.nodes[: len(boxes)]
     points = [point for edge in found.edges for point in edge["points"]]
     left = min([n["center"]["x"] - n["size"]["width"] / 2 for n in tops] + [p["x"] for p in points]) - margin
@@ -68,13 +69,9 @@ def place(boxes: list[Box], edges: list[tuple[str, str]], margin: int = 22) -> P
         box.name: (round(n["center"]["x"] - left), round(n["center"]["y"] - top))
         for box, n in zip(boxes, tops, strict=True)
     }
-    paths = tuple(_path([(p["x"] - left, p["y"] - top) for p in edge["points"]]) for edge in found.edges)
-    return Placed(round(right - left), round(bottom - top), centers, paths, frozenset(groups))
-
-
-def _options(count: int) -> dict[str, object]:
-    common: dict[str, object] = {"direction": "topbottom", "routing": {"style": "diagonal"}, "spacing": _SPACING}
-    return common | (_QUICK if count > _LARGE else _NARROW)
+    lines = tuple(tuple((p["x"] - left, p["y"] - top) for p in edge["points"]) for edge in found.edges)
+    paths = tuple(rounded(line) for line in lines)
+    return Placed(round(right - left), round(bottom - top), centers, paths, frozenset(groups), lines)
 
 
 def separable(boxes: list[Box], edges: list[tuple[str, str]]) -> list[str]:
@@ -142,8 +139,8 @@ def _request(boxes: list[Box], edges: list[tuple[str, str]], groups: list[str]) 
     return graph
 
 
-def _path(points: list[tuple[float, float]]) -> str:
-    """A line through `points` whose corners are rounded."""
+def rounded(points: Sequence[tuple[float, float]]) -> str:
+    """SVG path of a line through `points` whose corners are rounded."""
     x, y = points[0]
     path = [f"M{x:.0f} {y:.0f}"]
     for (ax, ay), (bx, by), (cx, cy) in zip(points, points[1:], points[2:], strict=False):

@@ -175,7 +175,7 @@ def _picture(picture: Picture, files: dict[str, int]) -> dict[str, Any]:
         "n": nodes,
         "e": [[index[a], index[b], path] for a, b, path in picture.edges],
         "o": [[o.x, o.y, o.width, o.height, o.title, -1 if o.kernel is None else o.kernel] for o in picture.outlines],
-        "f": {name: index[twin] for name, twin in picture.hidden.items()},
+        "f": [[[index[name] for name in fold.shown], list(fold.hidden)] for fold in picture.folds],
     }
 
 

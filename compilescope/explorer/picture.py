@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from compilescope.explorer import labels
 from compilescope.explorer.folding import Fold, folds
-from compilescope.explorer.layout import Box, Placed, place
+from compilescope.explorer.layout import Box, Placed
 from compilescope.explorer.links import Links
+from compilescope.explorer.pieces import place_large
 from compilescope.facts import Compile, Graph, Node
 
 HEIGHT = 36
@@ -51,8 +52,13 @@ class Picture:
     shapes: tuple[Shape, ...]
     edges: tuple[tuple[str, str, str], ...]
     outlines: tuple[Outline, ...]
-    hidden: dict[str, str]
-    """Nodes that are folded away, with the node that stands for them."""
+    folds: tuple[Fold, ...] = ()
+    """Equal blocks of which only the first is drawn, in the order of the outlines that have no kernel."""
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """Nodes that are folded away, with the node that stands for them."""
+        return {name: twin for fold in self.folds for name, twin in fold.hidden.items()}
 
 
 def draw(graph: Graph, compiled: Compile, links: Links, *, fold: bool = True) -> Picture:
@@ -64,7 +70,7 @@ def draw(graph: Graph, compiled: Compile, links: Links, *, fold: bool = True) ->
     edges = _edges(nodes, hidden, saved)
     group_of = _groups(graph, nodes, links, repeated)
     boxes = [Box(n.name, _width(n), HEIGHT, group_of.get(n.name)) for n in nodes]
-    placed = place(boxes, edges)
+    placed = place_large(boxes, edges)
     shapes = tuple(
         Shape(n, labels.label(n), labels.size_text(n), *placed.centers[n.name], _width(n),
               links.kernels_of(graph.stage, n.name), n.name in saved)
@@ -72,7 +78,7 @@ def draw(graph: Graph, compiled: Compile, links: Links, *, fold: bool = True) ->
     )  # fmt: skip
     paths = tuple((a, b, path) for (a, b), path in zip(edges, placed.paths, strict=True))
     outlines = tuple(_outlines(shapes, group_of, placed, links, repeated))
-    return Picture(graph.stage, placed.width, placed.height, shapes, paths, outlines, hidden)
+    return Picture(graph.stage, placed.width, placed.height, shapes, paths, outlines, tuple(repeated))
 
 
 def _visible(graph: Graph, hidden: dict[str, str]) -> list[Node]:

@@ -15,7 +15,7 @@ from compilescope.explorer.story import Seam, headline, nothing
 
 COLORS = ("#2f66c9", "#b8540f", "#217a52", "#7a48bd", "#b32d67", "#6d6a00", "#007f8c", "#825532")
 """Of kernel 1, 2, …; then again from the first. Dark enough for text on white."""
-MOST_SHAPES = 400
+MOST_SHAPES = 120
 """Larger graphs are only named in the still picture."""
 
 _MOST_SOURCE = 40

@@ -106,6 +106,9 @@ def jupyter_lab(folder):
         f"--IdentityProvider.token={token}",
         f"--ServerApp.root_dir={folder}",
     ]
+    quiet = folder / ".config" / "labconfig" / "page_config.json"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text('{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}')
     with (folder / "lab.log").open("w") as log:
         server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:

@@ -138,7 +138,7 @@ def test_fused_nodes_share_color_number_and_outline(saved, open_page):
     assert len(fused) == 3
     assert len(set(fused)) == 1
     assert set(fused).isdisjoint(other)
-    assert page.locator("g.ol text").text_content() == "2 · 3 ops fused"
+    assert page.locator("svg text.ot").text_content() == "2 · 3 ops fused"
 
 
 def test_everything_is_reached_by_keyboard(saved, open_page, shot):
@@ -178,6 +178,20 @@ def test_stages_and_targets_have_tabs(saved, open_page):
     assert "pretended" in page.locator(".cs .origin").inner_text()
     page.click(".cs [role=tab]:has-text('Dynamo')")
     assert page.locator(".cs svg").get_attribute("aria-label").startswith("Graph 1, Dynamo")
+
+
+def test_equal_blocks_show_once_and_open_on_demand(saved, open_page, shot):
+    page = open_page(saved(runs.layered_run(24)))
+    assert page.locator(".cs svg g.n").count() < 12
+    assert "24 equal blocks" in page.locator(".cs svg text.ot").text_content()
+    shot(page, "folded")
+    page.click("text=/open the blocks/")
+    assert page.locator(".cs svg g.n.c").count() == 24 * 5 + 1
+    y = page.eval_on_selector_all("g.n.c", "list => list.map(e => e.node.y)")
+    assert len(set(y)) == len(y)
+    shot(page, "unfolded")
+    page.click("text=/fold equal blocks/")
+    assert page.locator(".cs svg g.n").count() < 12
 
 
 def test_nothing_compiled_is_said_loudly_at_the_line(saved, open_page, shot):

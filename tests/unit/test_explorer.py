@@ -14,6 +14,7 @@ from compilescope.explorer.folding import folds
 from compilescope.explorer.layout import Box, place, separable
 from compilescope.explorer.links import link
 from compilescope.explorer.page import Page, data
+from compilescope.explorer.pieces import place_large
 from compilescope.explorer.static import still
 from compilescope.explorer.story import chapters, headline, nothing
 from compilescope.facts import Call, Graph, Run, Source
@@ -61,6 +62,19 @@ def test_equal_blocks_are_shown_once_and_named_by_their_modules():
     assert len(picture.shapes) < 12
     assert picture.hidden["n23_4"] == "n0_4"
     assert ("n0_4", "last") in {(a, b) for a, b, _ in picture.edges}
+
+
+def test_a_graph_of_many_hundred_boxes_is_laid_out_in_pieces_that_do_not_overlap():
+    boxes = [Box(f"n{i}", 60, 36, f"k{i // 3}" if i % 7 else None) for i in range(900)]
+    edges = [(f"n{i}", f"n{i + 1}") for i in range(899)] + [(f"n{i}", f"n{i + 4}") for i in range(0, 890, 5)]
+    placed = place_large(boxes, [*edges, ("n3", "n800")])
+    assert len(placed.centers) == 900
+    assert len(placed.paths) == len(edges) + 1
+    spots = sorted(placed.centers.values(), key=lambda c: c[1])
+    near = [(a, b) for i, a in enumerate(spots) for b in spots[i + 1 : i + 12]]
+    assert all(abs(a[1] - b[1]) >= 36 or abs(a[0] - b[0]) >= 60 for a, b in near)
+    assert all(placed.centers[a][1] < placed.centers[b][1] for a, b in edges)
+    assert len(placed.groups) > 200
 
 
 def test_equal_blocks_are_found_without_module_names():
