@@ -25,6 +25,8 @@ NOT_IN_A_TRACE = {
     "module": "A trace does not say which nn.Module a node was called in.",
 }
 """Fact to the reason why no trace can give it."""
+_WHOLE = re.compile(r"[/\\<]|[A-Za-z]:|cell ")
+"""The beginning of a whole file name: guards print only the end of some library files."""
 _GPU = re.compile(r"# GPU Hardware Info:\s*\n# (.+?) : \d+")
 
 
@@ -120,8 +122,7 @@ class _Process:
         compiles, breaks = self.builder.compiles(), self.builder.breaks()
         texts.know(sources_of((compiles, breaks)))
         not_compiled = tuple(fact for _, fact in self.builder.not_compiled(texts.of))
-        files = {source.file for source in sources_of((compiles, breaks, not_compiled))}
-        files |= {one.file for one in compiles if one.file}
+        files = {source.file for source in sources_of((compiles, breaks, not_compiled)) if _WHOLE.match(source.file)}
         notes = self.file.troubles()
         if not compiles and self.file.read:
             notes = (*notes, "0 graphs: nothing was compiled while this trace was written.")
@@ -131,7 +132,7 @@ class _Process:
             breaks=breaks,
             not_compiled=not_compiled,
             phases=self.builder.phases(self.began_us),
-            sources={file: text for file in sorted(files) if belongs_to_learner(file) and (text := texts.of(file))},
+            sources={file: texts.of(file) for file in sorted(files) if belongs_to_learner(file) and texts.of(file)},
             missing={**NOT_IN_A_TRACE, **_without_provenance(compiles), **self.builder.problems},
             notes=(*notes, *texts.notes()),
         )
@@ -181,7 +182,7 @@ class _Texts:
 
     def notes(self) -> tuple[str, ...]:
         """Which files are shown in pieces."""
-        names = sorted(Path(file).name for file in self.pieces if belongs_to_learner(file))
+        names = sorted(Path(file).name for file in self.pieces if belongs_to_learner(file) and _WHOLE.match(file))
         if not names:
             return ()
         return (f"{', '.join(names)}: not on this machine as it was then; only the lines that the trace quotes.",)
@@ -197,11 +198,18 @@ def _first_time(text: str | None) -> float:
 
 
 def _without_provenance(compiles: tuple[Compile, ...]) -> dict[str, str]:
-    kernels = [kernel for one in compiles for code in one.code for kernel in code.kernels]
-    if not kernels or any(kernel.nodes for kernel in kernels):
+    code = [module for one in compiles for module in one.code if module.kernels]
+    mapped = {module.which for module in code if any(kernel.nodes for kernel in module.kernels)}
+    if not code or {module.which for module in code} == mapped:
         return {}
-    reason = "Which nodes a kernel computes is in a trace only if INDUCTOR_PROVENANCE=1 was set as well."
-    return {"kernel nodes": reason}
+    if not mapped:
+        return {
+            "kernel nodes": "A trace holds which nodes a kernel computes only with INDUCTOR_PROVENANCE=1 beside it."
+        }
+    reason = (
+        "torch maps the kernels of a backward that is compiled later, at .backward(), to their lines, not to nodes."
+    )
+    return {"kernel nodes of backward": reason}
 
 
 def _with_differences(runs: list[Run]) -> tuple[Run, ...]:
