@@ -9,6 +9,7 @@ from compilescope.explorer.page import Page, data
 from compilescope.explorer.static import still
 from compilescope.explorer.story import headline
 from compilescope.facts import Run
+from compilescope.text import describe
 from compilescope.views.display import Display, compose, show_display
 
 __all__ = ["explore", "save_html", "show"]
@@ -26,7 +27,7 @@ def explore(run: Run, *, fold: bool = True, ptx: bool = False, others: Sequence[
     if not isinstance(run, Run):
         raise TypeError(f"show wants the run that observe gave, but got {type(run).__name__}: show(run).")
     pages = [Page.of(one, fold=fold) for one in (run, *run.pretended, *others)]
-    text = "\n\n".join(_text(one) for one in (run, *others))
+    text = "\n\n".join(describe(one) for one in (run, *others))
     html = compose(headline(run), still(pages[0]), text, package=__name__, name="explorer", data=data(pages, ptx=ptx))
     return Display(headline(run), html, text)
 
@@ -43,11 +44,3 @@ def show(run: Run, *, fold: bool = True, ptx: bool = False) -> None:
 def save_html(run: Run, path: str | Path, *, fold: bool = True, ptx: bool = True, others: Sequence[Run] = ()) -> Path:
     """Write the explorer of `run` as one page that needs no network, to send to a colleague; returns its path."""
     return explore(run, fold=fold, ptx=ptx, others=others).save_html(path)
-
-
-def _text(run: Run) -> str:
-    try:
-        from compilescope.text import describe
-    except ImportError:
-        return headline(run)
-    return str(describe(run))

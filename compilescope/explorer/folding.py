@@ -121,5 +121,5 @@ def _title(calls: Sequence[Node], start: int, period: int, count: int) -> str:
     first = _block_of(calls[start].module)
     last = _block_of(calls[start + period * (count - 1)].module)
     if first and last and first != last:
-        return f"{first} … {last}: {count} equal blocks, shown once"
-    return f"{count} equal blocks, shown once"
+        return f"×{count} · {first} … {last.rpartition('.')[2]}"
+    return f"×{count} · equal blocks"

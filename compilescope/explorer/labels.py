@@ -38,18 +38,6 @@ def size_text(node: Node) -> str:
     return f"{_DTYPES.get(dtype, dtype)}[{', '.join(map(str, node.shape))}]"
 
 
-def byte_text(count: int | None) -> str:
-    """``128 B``, ``65.5 kB``, ``4.19 MB``; ``size varies`` for a dynamic shape."""
-    if count is None:
-        return "size varies"
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
-
-
 def fused(kernel: Kernel) -> str:
     """``3 ops fused``, ``1 op``, ``library call``: what the kernel computes, in two words."""
     count = len(kernel.nodes)

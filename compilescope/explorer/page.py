@@ -13,6 +13,7 @@ from compilescope.explorer.links import Links, link
 from compilescope.explorer.picture import Picture, draw
 from compilescope.explorer.story import Chapter, Seam, chapters, graph_count, headline, nothing
 from compilescope.facts import STAGES, Origin, Run, Source
+from compilescope.text import size
 
 STAGE_NAMES = {
     "dynamo": "Dynamo",
@@ -157,7 +158,7 @@ def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, pt
 
 
 def _bytes(count: int | None) -> str:
-    return "" if count is None else labels.byte_text(count)
+    return "" if count is None else size(count)
 
 
 def _picture(picture: Picture, files: dict[str, int]) -> dict[str, Any]:

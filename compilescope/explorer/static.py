@@ -12,6 +12,7 @@ from compilescope.explorer.coloring import CLOSE, MARKS
 from compilescope.explorer.page import STAGE_NAMES, Page, used_sources
 from compilescope.explorer.picture import HEIGHT, Picture, Shape
 from compilescope.explorer.story import Seam, headline, nothing
+from compilescope.text import size
 
 COLORS = ("#2f66c9", "#b8540f", "#217a52", "#7a48bd", "#b32d67", "#6d6a00", "#007f8c", "#825532")
 """Of kernel 1, 2, …; then again from the first. Dark enough for text on white."""
@@ -78,10 +79,10 @@ def still(page: Page) -> str:
     canvas.y = max(canvas.y, left_bottom) + 10
     _legend(canvas, page)
     width, height = canvas.right + 16, canvas.y + 12
-    size = f"width='{width:.0f}' height='{height:.0f}'"
+    extent = f"width='{width:.0f}' height='{height:.0f}'"
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' {size} viewBox='0 0 {width:.0f} {height:.0f}'>"
-        f"<style>{_STYLE}</style><rect {size} style='stroke:none'/>{''.join(canvas.pieces)}</svg>"
+        f"<svg xmlns='http://www.w3.org/2000/svg' {extent} viewBox='0 0 {width:.0f} {height:.0f}'>"
+        f"<style>{_STYLE}</style><rect {extent} style='stroke:none'/>{''.join(canvas.pieces)}</svg>"
     )
 
 
@@ -230,9 +231,7 @@ def _legend(canvas: _Canvas, page: Page) -> None:
         for i, (_, kernel) in enumerate(page.links[chapter.compiled.compile_id].kernels[:12]):
             moved = ""
             if kernel.bytes_read is not None and kernel.bytes_written is not None:
-                moved = (
-                    f", reads {labels.byte_text(kernel.bytes_read)}, writes {labels.byte_text(kernel.bytes_written)}"
-                )
+                moved = f", reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}"
             number = first[chapter.compiled.compile_id] + i
             canvas.y += 19
             canvas.dot(24, canvas.y - 4, number)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from compilescope.facts import Call, Compile, GraphBreak, Refusal, Run, Source
+from compilescope.text import count, describe_refusal
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def chapters(run: Run) -> tuple[Chapter, ...]:
     for compiled in run.compiles:
         number += 1 if compiled.graphs else 0
         name = f"Graph {number}" if compiled.graphs else f"Frame {compiled.compile_id}"
-        again = tuple(refusal_seam(compiled, refusal) for refusal in compiled.refusals[-1:])
+        again = tuple(refusal_seam(compiled, refusal) for refusal in compiled.refusals[:1])
         before = (*resumed.get(compiled.compile_id, ()), *again)
         found.append(Chapter(compiled, name, before, tuple(ended.get(compiled.compile_id, ()))))
     return tuple(found)
@@ -59,19 +60,15 @@ def break_seam(stop: GraphBreak) -> Seam:
     """The seam of a graph break: the Python line and the numbered reason."""
     source = stop.source
     title = f"Back to Python at line {source.line}: {source.code.strip()}" if source else "Back to Python"
+    title += " (in a function that it calls)" if stop.in_callee else ""
     detail = " ".join([stop.explanation.strip(), *(hint.strip() for hint in stop.hints[:2])]).strip()
     return Seam("break", title, stop.reason, detail, stop.gb or "", source)
 
 
 def refusal_seam(compiled: Compile, refusal: Refusal) -> Seam:
     """The seam of a recompile: which guard refused, the value then and the value now."""
-    values = ""
-    if refusal.expected is not None and refusal.actual is not None:
-        values = f"compiled for {refusal.expected}, called with {refusal.actual}"
-    what = f"{refusal.subject}: {values}" if values and refusal.subject else values or refusal.expression
-    return Seam(
-        "recompile", f"{compiled.function or 'Frame'} compiled again", what, refusal.expression, "", refusal.source
-    )
+    title = f"{compiled.function or 'Frame'} compiled again"
+    return Seam("recompile", title, describe_refusal(refusal), refusal.expression, "", refusal.source)
 
 
 def graph_count(run: Run) -> int:
@@ -84,9 +81,9 @@ def headline(run: Run) -> str:
     if not graph_count(run):
         return "Nothing was compiled"
     names = list(dict.fromkeys(c.function for c in run.compiles if c.function and not c.is_resume))
-    counts = [_count(graph_count(run), "graph"), _count(len(run.breaks), "graph break")]
-    counts += [_count(len(run.recompiles), "recompile")] if run.recompiles else []
-    counts += [_count(sum(len(c.kernels) for c in run.code), "kernel")] if run.code else []
+    counts = [count(graph_count(run), "graph"), count(sum(not stop.in_callee for stop in run.breaks), "graph break")]
+    counts += [count(len(run.recompiles), "recompile")] if run.recompiles else []
+    counts += [count(sum(len(c.kernels) for c in run.code), "kernel")] if run.code else []
     return f"{', '.join(names[:3]) or 'this code'}: {', '.join(counts)}"
 
 
@@ -113,7 +110,7 @@ def nothing(run: Run) -> tuple[Nothing, ...]:
         return (
             Nothing(
                 name,
-                f"{_count(outcomes['hit'], 'call')} ran code that was compiled before you started to look.",
+                f"{count(outcomes['hit'], 'call')} ran code that was compiled before you started to look.",
                 "To see the compile, call torch.compiler.reset() first, then observe again.",
             ),
         )
@@ -141,7 +138,3 @@ def _given_up(stop: GraphBreak) -> Nothing:
 
 def _called(calls: tuple[Call, ...]) -> str:
     return ", ".join(dict.fromkeys(call.function for call in calls))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -183,7 +183,7 @@ def test_stages_and_targets_have_tabs(saved, open_page):
 def test_equal_blocks_show_once_and_open_on_demand(saved, open_page, shot):
     page = open_page(saved(runs.layered_run(24)))
     assert page.locator(".cs svg g.n").count() < 12
-    assert "24 equal blocks" in page.locator(".cs svg text.ot").text_content()
+    assert "×24 · layers.0 … 23" in page.locator(".cs svg text.ot").text_content()
     shot(page, "folded")
     page.click("text=/open the blocks/")
     assert page.locator(".cs svg g.n.c").count() == 24 * 5 + 1

@@ -57,7 +57,7 @@ def test_equal_blocks_are_shown_once_and_named_by_their_modules():
     run = runs.layered_run(24)
     (fold,) = folds(run.compiles[0].graphs[0])
     assert fold.count == 24
-    assert fold.title == "layers.0 … layers.23: 24 equal blocks, shown once"
+    assert fold.title == "×24 · layers.0 … 23"
     picture = Page.of(run).picture("0/0", "post_grad")
     assert len(picture.shapes) < 12
     assert picture.hidden["n23_4"] == "n0_4"
@@ -112,7 +112,7 @@ def test_a_break_whose_frame_is_unknown_is_not_lost():
 def test_a_recompile_says_the_value_then_and_now():
     _, second = chapters(runs.recompiled_run())
     assert second.before[0].kind == "recompile"
-    assert second.before[0].reason == "x: compiled for 4, called with 5"
+    assert second.before[0].reason == "'x' size mismatch at index 0: compiled for 4, now 5"
 
 
 def test_nothing_compiled_says_so_with_the_reason_and_the_remedy():
