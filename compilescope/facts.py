@@ -134,7 +134,6 @@ class Refusal:
     """The value of this call."""
     source: Source | None = None
     hint: str = ""
-    """What torch advises."""
 
 
 @dataclass(frozen=True)
@@ -381,8 +380,7 @@ class Run:
     @staticmethod
     def from_trace(folder: str | Path, rank: int | None = None) -> Run:
         """The facts of one process from a folder written with ``TORCH_TRACE=folder``; see `compilescope.from_trace`."""
-        # through the front door and only when called: facts stay free of what reads traces
-        import compilescope
+        import compilescope  # only when called: facts stay free of what reads traces
 
         return compilescope.from_trace(folder, rank)
 

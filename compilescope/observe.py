@@ -115,7 +115,7 @@ def _facts(watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> dict[
     facts: dict[str, Any] = {
         "calls": tuple(_shown(one, cells) for one in found_calls),
         "compiles": compiles,
-        "breaks": breaks,
+        "breaks": tuple(_shown(one, cells) for one in breaks),
         "not_compiled": tuple(_shown(one, cells) for one in not_compiled),
         "phases": builder.phases(watch.began * 1e6),
         "notes": _notes(found_calls, compiles, not_compiled),

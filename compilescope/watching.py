@@ -19,6 +19,7 @@ from compilescope.reading.skips import REMEDIES
 from compilescope.reading.stacks import belongs_to_learner, learners_line
 from compilescope.torch_internals import entries, functions, fusion, live_nodes
 
+_IDS = ("frame_id", "frame_compile_id", "compiled_autograd_id")
 _watched_threads: dict[int, int] = {}
 _count_lock = threading.Lock()
 
@@ -33,9 +34,7 @@ class Watch:
         self.records: list[tuple[dict[str, Any], str | None, list[live_nodes.NodeFacts]]] = []
         self.calls: list[OpenCall] = []
         self.local = threading.local()
-        self.shown_names: dict[tuple[str, int, str], str] = {}
         self.actual: dict[tuple[str, str], str] = {}
-        self.backends: dict[tuple[str, int, str], str] = {}
         self.missing: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -79,6 +78,8 @@ class Watch:
                 call = stack[-1][1]
                 if compile_id not in call.compile_ids:
                     call.compile_ids.append(compile_id)
+            if name in ("dynamo_start", "recompile_reasons"):
+                self.local.ids = {key: meta[key] for key in _IDS if key in meta}
             if name == "recompile_reasons" and payload and compile_id:
                 self.local.refused.append((compile_id, payload))
         except Exception as error:
@@ -127,7 +128,7 @@ class Watch:
         """Dynamo starts to look at a frame."""
         if self._mine():
             self._open()
-            self.local.refused = []
+            self.local.refused, self.local.ids = [], None
 
     def frame_ends(self, frame: Any, facts: dict[str, Any]) -> None:
         """Dynamo has looked at a frame."""
@@ -135,9 +136,8 @@ class Watch:
             return
         code = frame.f_code
         shown = functions.readable_frame(code, frame.f_locals)
-        where = (code.co_filename, code.co_firstlineno, code.co_name)
-        self.shown_names[where] = shown
-        self.backends[where] = facts["backend"]
+        if ids := getattr(self.local, "ids", None):
+            self.records.append(({"frame_seen": {"name": shown, "backend": facts["backend"]}, **ids}, None, []))
         for compile_id, payload in getattr(self.local, "refused", ()):
             for refusal in read_refusals(payload):
                 if refusal.actual is None and refusal.subject:
@@ -179,11 +179,6 @@ class Watch:
                     known["stack"] = cells.text(known["stack"])
             builder.add(cells.record(meta), cells.text(payload) if payload else payload, live)
         self.records.clear()
-        for found in builder.opened.values():
-            for where, shown_name in self.shown_names.items():
-                file, line, name = where
-                if (cells.file(file), line, name) == (found.file, found.line, found.function):
-                    found.shown, found.backend = shown_name, self.backends[where]
         self.missing.update(builder.problems)
         return builder
 

@@ -132,6 +132,7 @@ class Builder:
             "inductor_provenance_tracking_node_mappings": self._provenance,
             "inductor_provenance_tracking_kernel_stack_traces": self._kernel_stacks,
             "compilation_metrics": self._metrics,
+            "frame_seen": self._seen,
             "not_fused": lambda compiled, value, _: compiled.not_fused.append((len(compiled.code), value)),
             "create_symbol": self._symbol,
             "guard_added_fast": self._shape_guard,
@@ -146,6 +147,9 @@ class Builder:
             compiled.function = compiled.function or str(last.get("name", ""))
             compiled.file = compiled.file or self.strings.get(last.get("filename"), "")
             compiled.line = compiled.line or int(last.get("line") or 0)
+
+    def _seen(self, compiled: Opened, value: Any, _: str) -> None:
+        compiled.shown, compiled.backend = value["name"], value["backend"]
 
     def _graph(self, compiled: Opened, stage: str, text: str) -> None:
         if stage == "post_grad" and "post_grad" in compiled.graphs and "backward" in compiled.graphs:

@@ -175,11 +175,12 @@ def skipped_frames(opened: list[Opened], text_of: Callable[[str], str]) -> tuple
     for found in opened:
         if found.is_entry or not found.done or (found.file and not belongs_to_learner(found.file)):
             continue
-        name = found.shown or base_function(found.function)
+        resumed = RESUME.match(found.function)
+        name = base_function(found.function) if resumed else found.shown or found.function
         where = Source(found.file, found.line, found.function) if found.file else None
         if found.breaks:
             source = own_line(found, found.breaks[-1]) or where
-            fact = skipped_at_break(found.breaks[-1], name, source, text_of)
+            fact = skipped_at_break(found.breaks[-1], name, source, text_of, bool(resumed))
         elif found.metrics.get("fail_type"):
             reason = f"{found.metrics['fail_type']}: {str(found.metrics.get('fail_reason')).splitlines()[0]}"
             fact = NotCompiled(name, reason, REMEDIES["error"], where, "error")

@@ -66,9 +66,12 @@ def _in_body(block: ast.AST, line: int) -> bool:
 
 
 def skipped_at_break(
-    found: GraphBreak, function: str, source: Source | None, text_of: Callable[[str], str]
+    found: GraphBreak, function: str, source: Source | None, text_of: Callable[[str], str], resumed: bool
 ) -> NotCompiled:
-    """`NotCompiled` for a frame that Dynamo gave up at this break; `source` is the break's line in that frame."""
+    """`NotCompiled` for a frame that Dynamo gave up at this break; `source` is the break's line in that frame.
+
+    `resumed`: the frame is the part of the function after an earlier break.
+    """
     if found.gb == RECOMPILE_LIMIT:
         return NotCompiled(function, LIMIT_REASON, REMEDIES["limit"], source, "limit")
     if found.gb == _RAISES:
@@ -76,7 +79,8 @@ def skipped_at_break(
     block = enclosing_block(text_of(source.file), source.line) if source else ""
     if block:
         words, remedy = _BLOCK_WORDS[block]
-        reason = f"A graph break inside {words} cannot be resumed, so the whole function runs as plain Python."
+        what = "the rest of the function" if resumed else "the whole function"
+        reason = f"A graph break inside {words} cannot be resumed, so {what} runs as plain Python."
         return NotCompiled(function, reason, remedy, source, f"break in {block}")
     return NotCompiled(
         function,
