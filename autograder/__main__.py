@@ -1,0 +1,52 @@
+"""``python -m autograder``: build, check and release the lessons, look after a learner's copies, doctor the machine."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from autograder.errors import CourseError
+
+COMMANDS = {
+    "lab": ("workspace", "main_lab", "copy new lessons to my/ and open JupyterLab on lesson 1"),
+    "reset": ("workspace", "main_reset", "a fresh copy of one lesson in my/; the old one is kept beside it"),
+    "doctor": ("doctor", "main", "what this machine has and lacks, with the remedy"),
+    "build": ("build", "main", "solutions/*.py to the solved and the learner's notebooks"),
+    "check": ("prove", "main", "prove each lesson: solved, unsolved, known mistakes, budgets, leaks"),
+    "preflight": ("preflight", "main", "mend submissions that nbgrader cannot read"),
+}
+"""Command to its module in this package, its function, and its help; a module is imported only for its own command."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m autograder", description=__doc__)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    of = {name: commands.add_parser(name, help=said, description=said) for name, (_, _, said) in COMMANDS.items()}
+    of["lab"].add_argument("--port", type=int, default=8888, help="port of the server (default 8888)")
+    of["lab"].add_argument("--browser", help='"none" opens no browser')
+    of["reset"].add_argument("lesson", metavar="LESSON", help="01_basic_compile, or 1")
+    of["build"].add_argument("--check", action="store_true", help="write nothing; fail if a notebook is out of date")
+    of["check"].add_argument("lesson", metavar="LESSON", nargs="?", help="one lesson; all without it")
+    of["preflight"].add_argument("lesson", metavar="LESSON")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 if all is well, 1 with one sentence on stderr if not."""
+    args = parser().parse_args(arguments)
+    module, function, _ = COMMANDS[args.command]
+    try:
+        code: int = getattr(importlib.import_module(f"autograder.{module}"), function)(args)
+    except CourseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
