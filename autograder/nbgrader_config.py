@@ -15,6 +15,9 @@ from autograder.exercise import STUB
 
 ROOT = Path(__file__).parents[1]
 
+KEPT = ".original"
+"""Ending of a submission's file as it came in, where a mended one stands in its place."""
+
 
 def course_config(root: Path = ROOT) -> Config:
     """The settings for the course in `root`."""
@@ -31,11 +34,22 @@ def course_config(root: Path = ROOT) -> Config:
     c.CourseDirectory.solution_directory = "work/solution"
     c.CourseDirectory.db_url = f"sqlite:///{root}/work/gradebook.db"
     # Every other file of the source folder is copied into the release: the .py there is the solution.
-    c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "*.py"]
+    c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "*.py", f"*{KEPT}"]
     c.ClearSolutions.code_stub = {"python": f'raise NotImplementedError("{STUB}")'}
     # The first Inductor compile of a cold machine takes 10 s and more; nbgrader's default is 30 s a cell.
     c.ExecutePreprocessor.timeout = 300
     # A warning of torch on stderr must not cost a right answer its points.
     c.IgnorePattern.enabled = True
     c.IgnorePattern.pattern = r"(?s).*"
+    # nbgrader's own steps, and three of ours that let one broken submission stop nobody (strings: nothing is imported).
+    c.Autograde.pre_convert_hook = "autograder.preflight.before_autograde"
+    sanitize = "ClearOutput MendCells DeduplicateIds OverwriteKernelspec OverwriteCells CheckCellMetadata"
+    c.Autograde.sanitize_preprocessors = [_step(name) for name in sanitize.split()]
+    grade = "RunToTheEnd IgnorePattern LimitOutput SaveAutoGrades AssignLatePenalties CheckCellMetadata"
+    c.Autograde.autograde_preprocessors = [_step(name) for name in grade.split()]
     return c
+
+
+def _step(name: str) -> str:
+    ours = name in ("MendCells", "RunToTheEnd")
+    return f"autograder.grading_steps.{name}" if ours else f"nbgrader.preprocessors.{name}"
