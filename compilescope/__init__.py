@@ -6,5 +6,20 @@ from compilescope.facts import Run
 from compilescope.observe import observe
 from compilescope.text import describe
 from compilescope.trace import every_rank, from_trace
+from compilescope.views import compare, guard_tree, kernel_bars, road, timeline
 
-__all__ = ["Run", "describe", "every_rank", "from_trace", "observe", "save_html", "show", "would_recompile"]
+__all__ = [
+    "Run",
+    "compare",
+    "describe",
+    "every_rank",
+    "from_trace",
+    "guard_tree",
+    "kernel_bars",
+    "observe",
+    "road",
+    "save_html",
+    "show",
+    "timeline",
+    "would_recompile",
+]

@@ -32,13 +32,13 @@ def explore(run: Run, *, fold: bool = True, ptx: bool = False, others: Sequence[
     return Display(headline(run), html, text)
 
 
-def show(run: Run, *, fold: bool = True, ptx: bool = False) -> None:
+def show(run: Run | Display, *, fold: bool = True, ptx: bool = False) -> None:
     """Show what the compiler did: your source, its graphs and the generated code, linked.
 
     Point at a line, a node or a kernel, and the other panes follow. In a terminal it prints the same as text.
-    Arguments as in `explore`.
+    Takes another view, too: ``show(timeline(run))``. Arguments as in `explore`.
     """
-    show_display(explore(run, fold=fold, ptx=ptx))
+    show_display(run if isinstance(run, Display) else explore(run, fold=fold, ptx=ptx))
 
 
 def save_html(run: Run, path: str | Path, *, fold: bool = True, ptx: bool = True, others: Sequence[Run] = ()) -> Path:

@@ -1,1 +1,11 @@
 """Facts in, display out: one view a file, each with its text twin."""
+
+from compilescope.views.call_timeline import timeline
+from compilescope.views.comparison import compare
+from compilescope.views.compile_road import road
+from compilescope.views.display import Display
+from compilescope.views.entry_difference import compare_entries
+from compilescope.views.guard_tree import guard_tree
+from compilescope.views.kernel_bars import kernel_bars
+
+__all__ = ["Display", "compare", "compare_entries", "guard_tree", "kernel_bars", "road", "timeline"]

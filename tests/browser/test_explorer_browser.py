@@ -1,6 +1,7 @@
 """The explorer where learners meet it: JupyterLab, an exported page, a file, without script, by keyboard."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -229,6 +230,27 @@ def test_axe_has_no_serious_finding(saved, open_page, scheme, make):
         if v["impact"] in ("serious", "critical")
     ]
     assert serious == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_smaller_views_are_readable_and_accessible(tmp_path, open_page, shot, scheme):
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python: accessibility was not tested."
+    )
+    from test_views import CALLS, guarded_run
+
+    from compilescope import views
+
+    run = replace(guarded_run(), calls=CALLS)
+    shown = [views.timeline(run), views.guard_tree(run), views.kernel_bars(runs.fused_run())]
+    shown += [views.compare(runs.broken_run(), runs.fused_run()), views.compare_entries(*run.compiles)]
+    for view in shown:
+        page = open_page(view.save_html(tmp_path / "view.html").as_uri(), 900, 700, color_scheme=scheme)
+        name = view.title.split(":")[0].split(",")[0].replace(" ", "_").lower()[:24]
+        shot(page, f"view_{name}_{scheme}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 900
+        found = axe.Axe().run(page).response["violations"]
+        assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
 
 
 def test_pointing_answers_within_a_frame_in_a_graph_of_2000_nodes(saved, open_page, shot):
