@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from autograder.exercises.basic import checkpoint, report, ways
+from autograder.exercises.basic import backend, checkpoint, report, step, ways
 
-EXERCISES = (report.EXERCISE, ways.EXERCISE, checkpoint.EXERCISE)
+EXERCISES = (report.EXERCISE, ways.EXERCISE, checkpoint.EXERCISE, step.EXERCISE, backend.EXERCISE)

@@ -1,0 +1,195 @@
+"""basic_5: a backend of one's own that counts operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from autograder.exercise import Answer, Draw, Exercise, KnownMistake, NotYet
+from autograder.judging import called, same_numbers
+from compilescope import observe
+
+
+class Mixer(nn.Module):
+    """Calls a function, a method and a module: [rows, width] → [rows, width]."""
+
+    def __init__(self, width: int, rounds: int) -> None:
+        super().__init__()
+        self.linear, self.rounds = nn.Linear(width, width), rounds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows in, rows out."""
+        for _ in range(self.rounds):
+            x = torch.tanh(x).mul(0.5) + x
+        return self.linear(x) - x.mean(-1, keepdim=True)
+
+
+def check(answer: Answer, draw: Draw) -> str:
+    """One number for each graph, made when it is compiled, and results as without a backend."""
+    width = draw.size(3, 9)
+    model, x = Mixer(width, draw.size(1, 5)), draw.tensor(draw.size(2, 6), width).cpu()
+    counts: list[Any] = []
+    backend = called("counting_backend(counts)", answer.counting_backend, counts)
+    if not callable(backend):
+        called("counting_backend(counts)", backend)
+    label = "A model compiled with your backend"
+    torch.compiler.reset()
+
+    @torch.compile(backend=backend)
+    def two_graphs(x: torch.Tensor) -> torch.Tensor:
+        hidden = model(x)
+        torch._dynamo.graph_break()
+        out: torch.Tensor = hidden.sin() * 2
+        return out
+
+    run = observe(two_graphs, x)
+    same_numbers(label, run.result, (model.double()(x.double()).sin() * 2).detach(), torch.float32)
+    model.float()
+    wanted = [len(graph.calls()) for graph in run.graphs]
+    if counts != wanted:
+        look = "Count the nodes that call something: a function, a method or a module."
+        raise NotYet(label, f"wrote {str(counts)[:40]}", f"its graphs have {wanted} operations", look)
+    two_graphs(x)
+    if counts != wanted:
+        raise NotYet(
+            label,
+            f"wrote {str(counts)[:40]} after a second call",
+            f"a backend is asked once for each graph, {wanted}",
+            "Count before you return, not inside what you return.",
+        )
+    return f"{len(wanted)} graphs with {' and '.join(map(str, wanted))} operations"
+
+
+EXERCISE = Exercise(
+    name="basic_5",
+    lesson="01_basic_compile",
+    points=2,
+    asks_for=("counting_backend",),
+    check=check,
+    hints=(
+        "Look at listening in section 1.5: what it is given, and what it returns.",
+        "gm.graph.nodes holds inputs, operations and one output. The op of an operation begins with call.",
+        "Inside counting_backend define backend(gm, example_inputs): append one number, then return gm.forward. "
+        "Return backend.",
+    ),
+    known_mistakes=(
+        KnownMistake(  # inputs and output counted, too
+            """
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        counts.append(len(gm.graph.nodes))
+        return gm.forward
+    return backend
+""",
+            "nodes that call something",
+        ),
+        KnownMistake(  # methods and modules left out
+            """
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        counts.append(sum(node.op == "call_function" for node in gm.graph.nodes))
+        return gm.forward
+    return backend
+""",
+            "nodes that call something",
+        ),
+        KnownMistake(  # counts calls of the graph, not graphs
+            """
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        def run(*inputs):
+            counts.append(sum(node.op.startswith("call") for node in gm.graph.nodes))
+            return gm(*inputs)
+        return run
+    return backend
+""",
+            "after a second call",
+        ),
+        KnownMistake(  # returns values instead of something to call
+            """
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        counts.append(sum(node.op.startswith("call") for node in gm.graph.nodes))
+        return gm(*example_inputs)
+    return backend
+""",
+            "raised",
+        ),
+        KnownMistake(  # counts, and never says how to run the graph
+            """
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        counts.append(sum(node.op.startswith("call") for node in gm.graph.nodes))
+    return backend
+""",
+            "raised",
+        ),
+        KnownMistake(  # one sum over all graphs
+            """
+def counting_backend(counts):
+    counts.append(0)
+    def backend(gm, example_inputs):
+        counts[0] += sum(node.op.startswith("call") for node in gm.graph.nodes)
+        return gm.forward
+    return backend
+""",
+            "nodes that call something",
+        ),
+        KnownMistake(  # the backend itself is not returned
+            """
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        counts.append(sum(node.op.startswith("call") for node in gm.graph.nodes))
+        return gm.forward
+""",
+            "is None",
+        ),
+        KnownMistake(  # the numbers of the example
+            """
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        counts.append(3)
+        return gm.forward
+    return backend
+""",
+            "operations",
+        ),
+    ),
+    alternatives=(
+        """
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        counts.append(len([n for n in gm.graph.nodes if n.op not in ("placeholder", "get_attr", "output")]))
+        return gm
+    return backend
+""",
+        """
+class CountingBackend:
+    def __init__(self, counts):
+        self.counts = counts
+
+    def __call__(self, gm, example_inputs, **options):
+        calls = ("call_function", "call_method", "call_module")
+        self.counts.append(sum(node.op in calls for node in gm.graph.nodes))
+        return lambda *inputs: gm(*inputs)
+
+def counting_backend(counts):
+    return CountingBackend(counts)
+""",
+        """
+import torch
+
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        number = 0
+        for node in gm.graph.nodes:
+            if node.op.startswith("call_"):
+                number += 1
+        counts.append(number)
+        return torch.fx.Interpreter(gm).run
+    return backend
+""",
+    ),
+)
