@@ -1,6 +1,6 @@
 """Judge: what a learner calls in a lesson. Everything else is `python -m autograder`."""
 
-from autograder.doctor import doctor
 from autograder.learner import check, hint, predict
+from autograder.machine import doctor
 
 __all__ = ["check", "doctor", "hint", "predict"]

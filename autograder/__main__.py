@@ -12,7 +12,7 @@ from autograder.errors import CourseError
 COMMANDS = {
     "lab": ("workspace", "main_lab", "copy new lessons to my/ and open JupyterLab on lesson 1"),
     "reset": ("workspace", "main_reset", "a fresh copy of one lesson in my/; the old one is kept beside it"),
-    "doctor": ("doctor", "main", "what this machine has and lacks, with the remedy"),
+    "doctor": ("machine", "main", "what this machine has and lacks, with the remedy"),
     "build": ("build", "main", "solutions/*.py to the solved and the learner's notebooks"),
     "check": ("prove", "main", "prove each lesson: solved, unsolved, known mistakes, budgets, leaks"),
     "preflight": ("preflight", "main", "mend submissions that nbgrader cannot read"),
@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
     of["lab"].add_argument("--port", type=int, default=8888, help="port of the server (default 8888)")
     of["lab"].add_argument("--browser", help='"none" opens no browser')
     of["reset"].add_argument("lesson", metavar="LESSON", help="01_basic_compile, or 1")
+    of["doctor"].add_argument("--json", action="store_true", help="rows as JSON")
     of["build"].add_argument("--check", action="store_true", help="write nothing; fail if a notebook is out of date")
     of["check"].add_argument("lesson", metavar="LESSON", nargs="?", help="one lesson; all without it")
     of["preflight"].add_argument("lesson", metavar="LESSON")

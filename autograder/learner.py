@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
+import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from autograder.judge import judge
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "inside-torch-compile"
 """The course's own small files between sessions."""
 
-RUNNING = CACHE / "running-check.json"
-"""Says which check is running; left behind only by a kernel that died in it, and then read by `doctor`."""
+RUNNING = CACHE / "running"
+"""Holds one file for each running check, named after its process; a kernel that dies in a check leaves it behind."""
 
 _rung: dict[str, int] = {}
 
@@ -41,11 +42,9 @@ def check(name: str, namespace: Mapping[str, Any] | None = None) -> None:
     `namespace` holds the answer; by default the notebook's own names.
     """
     exercise = find(name)
-    _note_running(exercise)
-    try:
-        verdict = judge(exercise, _notebook_names() if namespace is None else namespace)
-    finally:
-        _forget_running()
+    names = _notebook_names() if namespace is None else namespace
+    with _noted(exercise):
+        verdict = judge(exercise, names)
     if not verdict.passed:
         raise CheckFailed(exercise, f'{verdict.sentence} Stuck? hint("{name}")')
     found = f" · {verdict.sentence}" if verdict.sentence else ""
@@ -80,16 +79,36 @@ def _notebook_names() -> Mapping[str, Any]:
     return names
 
 
-def _note_running(exercise: Exercise) -> None:
-    try:
-        RUNNING.parent.mkdir(parents=True, exist_ok=True)
-        RUNNING.write_text(json.dumps({"exercise": exercise.name, "pid": os.getpid()}))
-    except OSError:
-        return  # a full disk must not stop a check; doctor() names it
+def checks_that_died(*, forget: bool = True) -> Iterator[str]:
+    """Names of the exercises in whose check a kernel ended, each once; they are forgotten then."""
+    for note in sorted(RUNNING.glob("*")):
+        if note.name == str(os.getpid()) or not _is_alive(int(note.name)):
+            with contextlib.suppress(OSError):
+                yield note.read_text()
+                if forget:
+                    note.unlink()
 
 
-def _forget_running() -> None:
+def _is_alive(process: int) -> bool:
+    if sys.platform == "win32":  # signal 0 would be Ctrl-C there
+        return True
     try:
-        RUNNING.unlink(missing_ok=True)
-    except OSError:
-        return
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def _noted(exercise: Exercise) -> Iterator[None]:
+    note = RUNNING / str(os.getpid())
+    with contextlib.suppress(OSError):  # a full disk must not stop a check; doctor() names it
+        RUNNING.mkdir(parents=True, exist_ok=True)
+        note.write_text(exercise.name)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            note.unlink(missing_ok=True)
