@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from compilescope.facts import GraphBreak, Refusal, Source
-from compilescope.reading.stacks import learners_line, read_stack, without_machinery
+from compilescope.reading.stacks import belongs_to_learner, learners_line, read_stack, without_machinery
 
 _WHERE = re.compile(r"Graph [Bb]reak in user code at (.+?):(\d+)")
 _URL = re.compile(r"https?://\S+/(gb\d+)\.html")
@@ -40,13 +40,23 @@ def read_break(payload: str, compile_id: str) -> GraphBreak:
     )
 
 
+def is_numbered(reason: str) -> bool:
+    """True if a failure's text ends with a link to PyTorch's graph-break registry."""
+    return bool(_URL.search(reason))
+
+
 def read_failure(metrics: dict[str, Any], compile_id: str) -> GraphBreak:
     """A `GraphBreak` from ``compilation_metrics`` whose frame failed: with fullgraph=True there is no other record."""
-    found = read_break(f"Graph Break Reason:{metrics.get('fail_reason') or ''}", compile_id)
+    text = str(metrics.get("fail_reason") or "")
+    found = read_break(f"Graph Break Reason:{text}", compile_id)
     file, line = metrics.get("fail_user_frame_filename"), metrics.get("fail_user_frame_lineno")
+    if not file or not line or not belongs_to_learner(str(file)):
+        # it stopped inside a library: the frame itself is all that torch tells of the learner's code
+        file, line = metrics.get("co_filename"), metrics.get("co_firstlineno")
     source = Source(str(file), int(line)) if file and line else None
-    head = str(metrics.get("fail_reason") or "").splitlines()
-    return dataclasses.replace(found, reason=head[0] if head else "", source=source)
+    head = text.partition("  Explanation:")[0].partition("Got graph break/error:")
+    lines = [line for line in (head[2] or head[0]).splitlines() if line.strip()]
+    return dataclasses.replace(found, reason=lines[0].strip() if lines else "", source=source)
 
 
 def _one_line(text: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from compilescope.facts import Compile, GraphBreak, Kernel, NotCompiled, Phase, Refusal, Symbol
-from compilescope.reading.breaks import read_break, read_failure, read_refusals
+from compilescope.reading.breaks import is_numbered, read_break, read_failure, read_refusals
 from compilescope.reading.finish import close, link_breaks, skipped_frames
 from compilescope.reading.generated import launch_handles, read_code
 from compilescope.reading.opened import Opened
@@ -210,7 +210,8 @@ class Builder:
         compiled.file = value.get("co_filename") or compiled.file
         compiled.line = value.get("co_firstlineno") or compiled.line
         compiled.done = True
-        if value.get("fail_type") == "Unsupported" and not compiled.breaks:
+        numbered = value.get("fail_type") == "Unsupported" or is_numbered(str(value.get("fail_reason") or ""))
+        if numbered and not compiled.breaks:
             compiled.breaks.append(read_failure(value, compiled.compile_id))
 
     def _symbol(self, compiled: Opened, value: Any, _: str) -> None:
