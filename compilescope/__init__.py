@@ -1,8 +1,11 @@
 """See what torch.compile did, as data and as pictures."""
 
 from compilescope.asking import would_recompile
+from compilescope.assembly import assemble
+from compilescope.check_kernel import check_kernel
 from compilescope.explorer import save_html, show
 from compilescope.facts import Run
+from compilescope.interpret import interpret
 from compilescope.observe import observe
 from compilescope.text import describe
 from compilescope.trace import every_rank, from_trace
@@ -10,11 +13,14 @@ from compilescope.views import compare, guard_tree, kernel_bars, road, timeline
 
 __all__ = [
     "Run",
+    "assemble",
+    "check_kernel",
     "compare",
     "describe",
     "every_rank",
     "from_trace",
     "guard_tree",
+    "interpret",
     "kernel_bars",
     "observe",
     "road",

@@ -30,6 +30,9 @@ class Buffers:
                     self._allocate(name, call)
                 case ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), shape, stride, *_]):
                     self.asserts[name] = (_numbers(shape), _numbers(stride))
+        for name, (shape_there, _) in self.asserts.items():
+            if shape_there is None and name in self.known:  # rand_strided has the sizes of the first call only
+                self.known[name] = (self.known[name][0], None, None)
 
     def assign(self, targets: list[str], value: ast.expr) -> None:
         """Take note of ``buf0 = empty_strided_cpu(…)``, ``buf1 = buf0`` and ``buf2 = reinterpret_tensor(…)``."""

@@ -18,6 +18,9 @@ from compilescope.torch_internals.interpret_log import AccessLog, Buffer, watch
 from compilescope.torch_internals.interpret_shims import install
 from compilescope.torch_internals.interpret_wire import read_tensor, write_tensor
 
+_ROOM = 1 << 16
+"""Elements between arguments, at least."""
+
 
 def _load_kernel(path: Path, name: str) -> Any:
     spec = importlib.util.spec_from_file_location("learners_kernel", path)
@@ -30,16 +33,26 @@ def _load_kernel(path: Path, name: str) -> Any:
 
 def _arguments(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {
-        name: read_tensor(told, folder / told["file"]) if "file" in told else told["value"]
+        name: _apart(read_tensor(told, folder / told["file"])) if "file" in told else told["value"]
         for name, told in job["arguments"].items()
     }
+
+
+def _apart(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with as much room of its own on both sides: one element too far must not be a neighbor's first."""
+    span = tensor.untyped_storage().nbytes() // tensor.element_size()
+    room = max(span, _ROOM)
+    whole = torch.zeros(room + span + room, dtype=tensor.dtype)
+    whole[room : room + span] = tensor.as_strided((span,), (1,), 0)
+    return whole.as_strided(tensor.size(), tensor.stride(), room)
 
 
 def _buffers(arguments: dict[str, Any]) -> list[Buffer]:
     found = []
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor):
-            size = value.untyped_storage().nbytes()
+            extent = zip(value.size(), value.stride(), strict=True)
+            size = (1 + sum((length - 1) * stride for length, stride in extent)) * value.element_size()
             found.append(Buffer(name, value.data_ptr(), value.data_ptr() + size, value.element_size()))
     return found
 

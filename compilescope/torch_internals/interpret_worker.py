@@ -7,6 +7,7 @@ and raw tensors; one ``result_N.json`` and raw tensors come out for each job, as
 from __future__ import annotations
 
 import json
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -35,7 +36,18 @@ def on_cpu(code: str) -> str:
     """A generated wrapper, with its kernels untouched, that allocates and launches on the CPU."""
     for old, new in _FOR_CPU:
         code = code.replace(old, new)
-    return "import contextlib\n" + code
+    code = _ASSERT.sub(r"\1\2 = laid_out(\2, ", code)
+    return f"import contextlib\nfrom compilescope.torch_internals.interpret_worker import laid_out\n{code}"
+
+
+_ASSERT = re.compile(r"^(\s+)assert_size_stride\((\w+), ", re.MULTILINE)
+
+
+def laid_out(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> torch.Tensor:
+    """The tensor with the strides that the GPU's library call would give it: convolutions differ."""
+    if tuple(tensor.stride()) == tuple(stride) and tuple(tensor.size()) == tuple(size):
+        return tensor
+    return torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
 
 
 def run_job(job: dict[str, Any], folder: Path) -> dict[str, Any]:
