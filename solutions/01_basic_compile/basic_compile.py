@@ -162,7 +162,8 @@ predict(
 def table(make, x):
     for name, model in both_ways(make).items():
         run = first_call(model, x)
-        print(f"{name:21} {len(run.graphs)} graphs | {type(model).__name__:15} | {next(iter(model.state_dict()))}")
+        first_key = next(iter(model.state_dict()))
+        print(f"{name:21} graphs: {len(run.graphs)}   {type(model).__name__:15} {first_key}")
 
 table(Scorer, torch.randn(5, 8))
 model = both_ways(Scorer)["model.compile()"]
@@ -287,7 +288,7 @@ for code in (*run.code, *run.pretended[0].code):
 
 # %% [markdown]
 # **Change one thing.** The same function with `aot_eager`: it takes the same road up to Inductor, but decomposes only
-# what it must.
+# what it must. Compare the forward graph.
 
 # %%
 plain_loss = torch.compile(gated_loss, backend="aot_eager")
@@ -296,10 +297,81 @@ print([node.target for node in run.compiles[0].graph("forward").calls()])
 show(run)
 
 # %% [markdown]
+# ### Exercise basic_4 · What became of my operation?
+#
+# Pointing at a node lights up what it became. Write that link yourself: for each operation of yours, the operations
+# of a later stage that stem from it. In the run below, `gelu` becomes five.
+
+# %%
+decomposing = torch.compile(gated_loss, backend="aot_eager_decomp_partition")
+run = first_call(loss_and_gradients, decomposing, *inputs)
+for node in run.compiles[0].graph("forward").calls()[:6]:
+    print(f"{node.name:6} {node.target:18} comes from {node.origins}")
+
+# %% exercise="basic_4"
+def taken_apart(run, stage):
+    """Name of each Dynamo node to the targets of the nodes that stem from it, in the order of that stage's graph.
+
+    `stage` is "inference", "forward" or "backward"; the run has one compile.
+    """
+    ### BEGIN SOLUTION
+    found = {}
+    for node in run.compiles[0].graph(stage).calls():
+        for origin in node.origins:
+            found.setdefault(origin, []).append(node.target)
+    return found
+    ### END SOLUTION
+
+# %% check="basic_4"
+check("basic_4")
+
+# %% [markdown]
+# ### Exercise basic_5 · Read a kernel, write a kernel
+#
+# Here is what an H100 would run for `x * sigmoid(x) * scale`. Each program instance loads a block, computes in
+# registers, and stores once. First read it by program; then complete a kernel of your own that does the same. It runs
+# here in Triton's interpreter, which checks every address. (Needs Linux: there is no `triton` package elsewhere.)
+
+# %%
+def swish_gate(x, scale):
+    return x * x.sigmoid() * scale
+
+eager = torch.compile(swish_gate, backend="eager")
+run = observe(eager, torch.randn(24, 50), torch.randn(50), on="h100")
+kernel = run.pretended[0].kernels[0]
+print(kernel.source.partition("@triton.jit")[2].strip())
+
+# %% exercise="basic_5"
+import triton
+import triton.language as tl
+
+def read_kernel(kernel):
+    """How many tl.load and tl.store kernel.source has, and the names of the Dynamo nodes in it, a set."""
+    ### BEGIN SOLUTION
+    source = kernel.source
+    return source.count("tl.load("), source.count("tl.store("), set(kernel.dynamo_nodes)
+    ### END SOLUTION
+
+@triton.jit
+def gate_kernel(x_ptr, scale_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
+    """out = x * sigmoid(x) * scale; x and out have n elements in rows of `width`, scale has `width`."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    ### BEGIN SOLUTION
+    x = tl.load(x_ptr + i, inside)
+    scale = tl.load(scale_ptr + i % width, inside)
+    tl.store(out_ptr + i, x * tl.sigmoid(x) * scale, inside)
+    ### END SOLUTION
+
+# %% check="basic_5"
+check("basic_5")
+
+# %% [markdown]
 # ## 1.4 A training step
 #
 # **The case.** What you repeat in training is a step: clear the gradients, forward, loss, backward, update. Compile
-# that function. The model and the optimizer are its arguments.
+# that function. The model and the optimizer are its arguments. (PyTorch may log one line about its profiler. It is
+# harmless.)
 
 # %%
 def train_step(model, optimizer, x, y):
@@ -311,7 +383,7 @@ def train_step(model, optimizer, x, y):
 
 fast_step = torch.compile(train_step, backend="aot_eager")
 model = Scorer()
-optimizer = torch.optim.AdamW(model.parameters())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 batches = [(torch.randn(16, 8), torch.randn(16)) for _ in range(3)]
 
 # %%
@@ -366,7 +438,7 @@ show(run)
 # **What happened.** Dynamo cannot go on in the middle of a loop. A break inside one makes the whole function plain
 # Python, silently. The functions that it *calls* are compiled, each for itself; the loss between them is not.
 #
-# Mixed precision belongs inside the step, too. It changes the dtypes in the graph, not the number of graphs:
+# Mixed precision belongs inside the step. It changes the dtypes in the graph, not the number of graphs:
 
 # %%
 def mixed_step(model, optimizer, x, y):
@@ -379,7 +451,32 @@ def mixed_step(model, optimizer, x, y):
     return loss
 
 run = first_call(torch.compile(mixed_step, backend="aot_eager"), model, optimizer, *batches[0])
-print(f"{len(run.graphs)} graphs, the first: {[(n.target.split('.')[-1], n.dtype) for n in run.graphs[0].calls()]}")
+print(f"{len(run.graphs)} graphs; in the first:")
+for node in run.graphs[0].calls():
+    print(f"  {node.name:18} {node.dtype or ''}")
+
+# %% [markdown]
+# ### Exercise basic_6 · The right boundary
+#
+# Give back a step for this model and this optimizer. The check trains on a few batches: the loss and its backward
+# must be in one graph, the update in another, later batches compile nothing, and the weights are those of float64.
+
+# %% exercise="basic_6"
+def make_step(model, optimizer):
+    """A compiled step(x, y) -> loss: mean squared error, one update of the model. Use backend="aot_eager"."""
+    ### BEGIN SOLUTION
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return torch.compile(step, backend="aot_eager")
+    ### END SOLUTION
+
+# %% check="basic_6"
+check("basic_6")
 
 # %% [markdown]
 # ## 1.5 Four backends, one result?
@@ -392,14 +489,14 @@ def listening(gm, example_inputs):
     print("my backend got", [node.name for node in gm.graph.nodes if node.op.startswith("call")])
     return gm.forward
 
-def gate(x, scale):
+def soft_gate(x, scale):
     return (F.gelu(x) * scale).softmax(-1)
 
 def error(backend, dtype):
     torch.compiler.reset()
     x, scale = torch.linspace(-4, 4, 4096).view(16, 256).to(dtype), torch.linspace(0, 2, 256).to(dtype)
-    result = torch.compile(gate, backend=backend)(x, scale)
-    return (result.double() - gate(x.double(), scale.double())).abs().max().item()
+    result = torch.compile(soft_gate, backend=backend)(x, scale)
+    return (result.double() - soft_gate(x.double(), scale.double())).abs().max().item()
 
 # %%
 def nearest():
@@ -409,10 +506,11 @@ def nearest():
 predict("In bfloat16, which backend comes nearest to float64?", ["eager", "inductor", "equally good"], nearest)
 
 # %%
-print("largest error        float32    bfloat16")
-for backend in ("eager", "aot_eager", "inductor", listening):
-    errors = [error(backend, dtype) for dtype in (torch.float32, torch.bfloat16)]
-    print(f"{getattr(backend, '__name__', backend):18} {errors[0]:9.1e}   {errors[1]:9.1e}")
+mine = error(listening, torch.float32), error(listening, torch.bfloat16)
+print("largest error      float32   bfloat16")
+for backend in ("eager", "aot_eager", "inductor"):
+    print(f"{backend:14} {error(backend, torch.float32):11.1e} {error(backend, torch.bfloat16):10.1e}")
+print(f"{'my backend':14} {mine[0]:11.1e} {mine[1]:10.1e}")
 
 # %% [markdown]
 # **What happened.** Eager rounds to bfloat16 after each operation. A fused kernel keeps float32 in its registers and
@@ -426,7 +524,7 @@ for backend in ("eager", "aot_eager", "inductor", listening):
 
 # %%
 def noisy_gate(x):
-    return F.dropout(gate(x, torch.ones(256)), 0.5)
+    return F.dropout(soft_gate(x, torch.ones(256)), 0.5)
 
 def with_seed(fn):
     torch.manual_seed(0)
@@ -448,6 +546,28 @@ print(f"they agree on {agree:.1%} of the elements")
 # **What happened.** Inductor has a random generator of its own, inside the kernel. About half of the elements agree,
 # which is what chance gives. The distribution is right, the numbers are others. For debugging,
 # `torch._inductor.config.fallback_random = True` brings eager's numbers back.
+
+# %% [markdown]
+# ### Exercise basic_7 · A backend that counts
+#
+# Write a backend that notes how many operations each graph has, and runs the graph unchanged.
+
+# %% exercise="basic_7"
+def counting_backend(counts):
+    """A backend for torch.compile. For each graph it is given, it appends the number of operations to `counts`.
+
+    Operations are the nodes that call something; inputs and outputs are none.
+    """
+    ### BEGIN SOLUTION
+    def backend(gm, example_inputs):
+        counts.append(sum(node.op.startswith("call") for node in gm.graph.nodes))
+        return gm.forward
+
+    return backend
+    ### END SOLUTION
+
+# %% check="basic_7"
+check("basic_7")
 
 # %% [markdown]
 # ## Look back

@@ -1,4 +1,4 @@
-"""basic_5: a backend of one's own that counts operations."""
+"""basic_7: a backend of one's own that counts operations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Mixer(nn.Module):
         """Rows in, rows out."""
         for _ in range(self.rounds):
             x = torch.tanh(x).mul(0.5) + x
-        return self.linear(x) - x.mean(-1, keepdim=True)
+        out: torch.Tensor = self.linear(x) - x.mean(-1, keepdim=True)
+        return out
 
 
 def check(answer: Answer, draw: Draw) -> str:
@@ -63,7 +64,7 @@ def check(answer: Answer, draw: Draw) -> str:
 
 
 EXERCISE = Exercise(
-    name="basic_5",
+    name="basic_7",
     lesson="01_basic_compile",
     points=2,
     asks_for=("counting_backend",),

@@ -1,4 +1,4 @@
-"""basic_4: a compiled training step with the right boundary."""
+"""basic_6: a compiled training step with the right boundary."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ _BODY = """
 """
 
 EXERCISE = Exercise(
-    name="basic_4",
+    name="basic_6",
     lesson="01_basic_compile",
     points=3,
     asks_for=("make_step",),
@@ -124,7 +124,9 @@ EXERCISE = Exercise(
         "Inside make_step, define step(x, y) with the five lines of train_step. Return torch.compile(step, …).",
     ),
     known_mistakes=(
-        KnownMistake(_START + "def make_step(model, optimizer):\n    def step(x, y):" + _BODY + "    return step\n", "0 graphs"),
+        KnownMistake(
+            _START + "def make_step(model, optimizer):\n    def step(x, y):" + _BODY + "    return step\n", "0 graphs"
+        ),
         KnownMistake(  # only the module
             _START
             + "def make_step(model, optimizer):\n    model.compile(backend='aot_eager')\n    def step(x, y):"
@@ -226,7 +228,8 @@ def make_step(model, optimizer):
     ),
     alternatives=(
         _START
-        + "def make_step(model, optimizer):\n    @torch.compile(backend='aot_eager', dynamic=False)\n    def step(x, y):"
+        + "def make_step(model, optimizer):\n"
+        + "    @torch.compile(backend='aot_eager', dynamic=False)\n    def step(x, y):"
         + _BODY
         + "    return step\n",
         _START
