@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from compilescope.facts import Code, Compile, Graph, GraphBreak, Kernel, Node, NotCompiled, NotFused, Saved, Source
 from compilescope.reading.buffers import item_bytes
@@ -191,16 +192,24 @@ def skipped_frames(opened: list[Opened], text_of: Callable[[str], str]) -> tuple
     return tuple(skipped)
 
 
-def sources_of(value: object) -> list[Source]:
-    """All `Source`s inside a fact, however deep."""
-    found: list[Source] = []
+def sources_of(value: object) -> set[Source]:
+    """All `Source`s inside facts, however deep."""
+    found: set[Source] = set()
+    names: dict[Any, tuple[str, ...]] = {}
     stack = [value]
     while stack:
         one = stack.pop()
-        if isinstance(one, Source):
-            found.append(one)
-        elif isinstance(one, (tuple, list)):
-            stack.extend(one)
-        elif dataclasses.is_dataclass(one):
-            stack.extend(getattr(one, part.name) for part in dataclasses.fields(one))
+        kind: Any = type(one)
+        if kind is Source:
+            found.add(cast(Source, one))
+        elif kind is tuple or kind is list:
+            stack.extend(cast(Iterable[object], one))
+        elif kind is not str and one is not None:
+            if kind not in names:
+                names[kind] = tuple(part.name for part in dataclasses.fields(kind)) if _is_fact(kind) else ()
+            stack.extend(getattr(one, name) for name in names[kind])
     return found
+
+
+def _is_fact(kind: Any) -> bool:
+    return dataclasses.is_dataclass(kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any
 
 from compilescope.facts import Graph, Node, Size, Source
 
@@ -21,6 +22,10 @@ _TENSOR = re.compile(
 _SYMBOL = re.compile(r"^Sym\((?P<value>.*)\)$")
 _FILE = re.compile(r"#\s*File: (?P<file>.+?):(?P<line>\d+)(?: in (?P<function>[^,]+))?(?:, code: ?(?P<code>.*))?$")
 _NOTE = re.compile(r"#\s*(\w+AOT(?:Input|Output)\b.*)$")
+_SIGNS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
 _OPERATORS = {
     "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv", "Mod": "mod", "Pow": "pow",
     "MatMult": "matmul", "BitAnd": "and_", "BitOr": "or_", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift",
@@ -29,138 +34,153 @@ _OPERATORS = {
 }  # fmt: skip
 
 
+_ASSIGN = re.compile(r'^(\w+)(?:: "([^"]*)")? = (.*)$')
+_DECLARED = re.compile(r'^(\w+): "([^"]*)",?(?:\s+#.*)?$')
+_PARAMETER = re.compile(r'(\w+): "([^"]*)"')
+_CALL = re.compile(r"^([A-Za-z_][\w.]*)\((.*)\)$")
+_NAME = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?!\w|\s*=(?!=)|\()")
+_IN_PLACE = re.compile(r"^(\w+\[.*\]|\w+) ([-+*/@&|^%]|//|\*\*|<<|>>)?= ")
+_BODY = " " * 8
+
+
 def read_graph(text: str, stage: str, compile_id: str) -> Graph:
     """A `Graph` from what ``print_readable(include_stride=True, include_device=True)`` printed.
 
-    A text that is no Python (a version printed something unknown) gives a graph without nodes: its text remains.
+    Read line by line, as it is printed: a graph of 20,000 nodes takes a second. A line that says something unknown
+    gives no node; the text remains. Bodies of nested graphs (``torch.cond``) are in the text only.
     """
-    try:
-        tree = ast.parse(text.replace("<lambda>", "_lambda_"))
-    except (SyntaxError, RecursionError, ValueError):
-        return Graph(stage, compile_id, (), text)
-    forward = _forward(tree)
-    nodes = _Reader(text).read(forward) if forward else ()
-    return Graph(stage, compile_id, nodes, text)
-
-
-def _forward(tree: ast.Module) -> ast.FunctionDef | None:
-    for outer in tree.body:
-        if isinstance(outer, ast.ClassDef):
-            for part in outer.body:
-                if isinstance(part, ast.FunctionDef) and part.name == "forward":
-                    return part
-    return None
+    return Graph(stage, compile_id, _Reader(text).read(), text)
 
 
 class _Reader:
-    """Reads one ``forward`` statement by statement."""
+    """Reads the outermost ``forward`` line by line."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.splitlines()
         self.nodes: list[Node] = []
         self.known: set[str] = set()
         self.alias: dict[str, str] = {}
-        self.pending: tuple[str, tuple[str, ...]] | None = None
-        self.sources = self._source_of_each_line()
+        self.source: Source | None = None
+        self.seen: dict[str, Source] = {}
+        self.types: dict[str, dict[str, Any]] = {}
 
-    def _source_of_each_line(self) -> list[Source | None]:
-        current: Source | None = None
-        seen: dict[Source, Source] = {}
-        of_line: list[Source | None] = [None]
-        for line in self.lines:
-            if "#" in line:
-                if match := _FILE.search(line):
-                    source = Source(
-                        match["file"],
-                        int(match["line"]),
-                        (match["function"] or "").strip(),
-                        (match["code"] or "").strip(),
-                    )
-                    current = seen.setdefault(source, source)
-                elif "No stacktrace found" in line:
-                    current = None
-            of_line.append(current)
-        return of_line
-
-    def read(self, forward: ast.FunctionDef) -> tuple[Node, ...]:
-        for argument in forward.args.args[1:]:
-            if isinstance(argument.annotation, ast.Constant):
-                self._add(
-                    argument.arg, "placeholder", argument.arg, (), argument.lineno, _annotation(argument.annotation)
-                )
-        for statement in forward.body:
-            self._statement(statement)
+    def read(self) -> tuple[Node, ...]:
+        start = next((at for at, line in enumerate(self.lines) if line.lstrip().startswith("def forward(")), None)
+        if start is None:
+            return ()
+        at = self._parameters(start)
+        while at < len(self.lines):
+            line = self.lines[at]
+            if line.strip() and not line.startswith(_BODY):
+                break  # the next class: a nested graph
+            at = self._line(line.strip(), at + 1)
         return tuple(self.nodes)
 
-    def _statement(self, statement: ast.stmt) -> None:
-        match statement:
-            case ast.AnnAssign(target=ast.Name(id=name), value=None, annotation=annotation):
-                # the joint graph declares its inputs in the body: 'primals_1: "f32[8]cpu"  # PlainAOTInput(idx=0)'
-                self._add(name, "placeholder", name, (), statement.lineno, _annotation(annotation))
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value, annotation=annotation):
-                self._value(name, value, statement.lineno, _annotation(annotation))
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self._value(name, value, statement.lineno, {})
-            case ast.Assign(targets=[ast.Subscript()], value=value) | ast.AugAssign(value=value):
-                target = (
-                    "operator.setitem" if isinstance(statement, ast.Assign) else "operator.i" + _operator(statement.op)
-                )
-                self.pending = (target, self._names(statement))
-            case ast.Return(value=value):
-                self._add("output", "output", "output", self._names(value) if value else (), statement.lineno, {})
+    def _parameters(self, start: int) -> int:
+        """Read the head of ``forward``; gives the index of the first line of its body."""
+        at = start
+        while at < len(self.lines):
+            line = self.lines[at]
+            for name, printed in _PARAMETER.findall(line):
+                self._add(name, "placeholder", name, (), at + 1, printed)
+            at += 1
+            if line.rstrip().endswith("):") or line.strip() == "):":
+                break
+        return at
 
-    def _value(self, name: str, value: ast.expr, line: int, tensor: dict[str, object]) -> None:
-        match value:
-            case ast.Name(id=other) if other in self.known or other in self.alias:
-                if self.pending:
-                    target, inputs = self.pending
-                    self.pending = None
-                    self._add(name, "call", target, inputs, line, tensor)
-                else:
-                    self.alias[name] = self.alias.get(other, other)
-            case ast.Constant(value=None):
-                pass
-            case ast.Attribute() if not self._names(value):
-                self._add(name, "get_attr", ast.unparse(value).removeprefix("self."), (), line, tensor)
-            case _:
-                self._add(name, "call", self._target(value), self._names(value), line, tensor)
+    def _line(self, line: str, number: int) -> int:
+        """Read one line of the body, its 1-based number given; gives the index of the next one to read."""
+        if line.startswith("#"):
+            self._comment(line)
+        elif line.startswith("return"):
+            return self._return(number)
+        elif line:
+            first, *others = line.split(";  ")
+            self._statement(first, others, number)
+        return number
 
-    def _target(self, value: ast.expr) -> str:
-        match value:
-            case ast.Call(func=ast.Attribute(value=owner, attr=attribute)) if self._names(owner):
-                return f"Tensor.{attribute}"
-            case ast.Call(func=function):
-                return ast.unparse(function).removeprefix("torch.ops.")
-            case ast.BinOp(op=op) | ast.UnaryOp(op=op):
-                return f"operator.{_operator(op)}"
-            case ast.Compare(ops=[op, *_]):
-                return f"operator.{_operator(op)}"
-            case ast.Subscript():
-                return "operator.getitem"
-            case ast.Attribute(attr=attribute):
-                return f"Tensor.{attribute}"
-            case _:
-                return type(value).__name__
+    def _comment(self, line: str) -> None:
+        if "No stacktrace found" in line:
+            self.source = None
+        elif line in self.seen:
+            self.source = self.seen[line]
+        elif match := _FILE.search(line):
+            file, function, code = match["file"], (match["function"] or "").strip(), (match["code"] or "").strip()
+            self.source = self.seen[line] = Source(file, int(match["line"]), function, code)
 
-    def _names(self, expression: ast.AST) -> tuple[str, ...]:
-        found: dict[str, None] = {}
-        for part in ast.walk(expression):
-            if isinstance(part, ast.Name):
-                name = self.alias.get(part.id, part.id)
-                if name in self.known:
-                    found[name] = None
-        return tuple(found)
+    def _return(self, number: int) -> int:
+        """The output, which may go over several lines: everything up to the end of this body."""
+        end = number
+        while end < len(self.lines) and self.lines[end].startswith(_BODY):
+            end += 1
+        printed = " ".join(line.partition("  # ")[0] for line in self.lines[number - 1 : end])
+        self._add("output", "output", "output", self._names(printed), number)
+        return end
+
+    def _statement(self, statement: str, others: list[str], number: int) -> None:
+        if match := _ASSIGN.match(statement):
+            name, printed, expression = match.groups()
+            self._value(name, expression, number, printed)
+        elif match := _DECLARED.match(statement):
+            self._add(match[1], "placeholder", match[1], (), number, match[2])
+        elif match := _IN_PLACE.match(statement):
+            target = "operator.setitem" if not match[2] else f"operator.i{_SIGNS.get(match[2], match[2])}"
+            renamed = next((m for other in others if (m := _ASSIGN.match(other)) and m[3] != "None"), None)
+            if renamed:  # 'x[0] = y;  setitem = x': the node is the new name
+                self._add(renamed[1], "call", target, self._names(statement), number)
+
+    def _value(self, name: str, expression: str, number: int, printed: str | None) -> None:
+        if expression in self.known or expression in self.alias:
+            self.alias[name] = self.alias.get(expression, expression)
+        elif expression == "None":
+            pass
+        elif match := _CALL.match(expression):
+            root = match[1].partition(".")[0]
+            if root in self.known or root in self.alias:
+                target, inputs = f"Tensor.{match[1].rpartition('.')[2]}", self._names(f"{root}, {match[2]}")
+            else:
+                target, inputs = match[1].removeprefix("torch.ops."), self._names(match[2])
+            self._add(name, "call", target, inputs, number, printed)
+        elif expression.startswith("self."):
+            self._add(name, "get_attr", expression.removeprefix("self."), (), number, printed)
+        else:
+            self._add(name, "call", _target_of(expression), self._names(expression), number, printed)
+
+    def _names(self, expression: str) -> tuple[str, ...]:
+        found = (self.alias.get(name, name) for name in _NAME.findall(expression))
+        return tuple(dict.fromkeys(name for name in found if name in self.known))
 
     def _add(
-        self, name: str, op: str, target: str, inputs: tuple[str, ...], line: int, tensor: dict[str, object]
+        self, name: str, op: str, target: str, inputs: tuple[str, ...], number: int, printed: str | None = None
     ) -> None:
-        printed = self.lines[line - 1]
-        note = _NOTE.search(printed) if "AOT" in printed else None
+        line = self.lines[number - 1]
+        note = _NOTE.search(line) if "AOT" in line and op == "placeholder" else None
+        source = self.source if op in ("call", "get_attr") else None
         self.known.add(name)
-        source = self.sources[line] if op in ("call", "get_attr") else None
+        tensor: dict[str, Any] = {}
+        if printed is not None:
+            tensor = self.types.get(printed) or self.types.setdefault(printed, read_type(printed))
+        kind: Any = op
         self.nodes.append(
-            Node(name, op, target, inputs, source=source, line=line, note=note[1] if note else "", **tensor)  # type: ignore[arg-type]
+            Node(name, kind, target, inputs, source=source, line=number, note=note[1] if note else "", **tensor)
         )
+
+
+def _target_of(expression: str) -> str:
+    """``operator.mul`` for ``relu * 2``, ``operator.getitem`` for ``split[0]``, ``Tensor.shape`` for ``x.shape``."""
+    try:
+        value = ast.parse(expression, mode="eval").body
+    except (SyntaxError, RecursionError, ValueError):
+        return expression[:80]
+    match value:
+        case ast.BinOp(op=op) | ast.UnaryOp(op=op) | ast.Compare(ops=[op, *_]):
+            return f"operator.{_operator(op)}"
+        case ast.Subscript():
+            return "operator.getitem"
+        case ast.Attribute(attr=attribute):
+            return f"Tensor.{attribute}"
+        case _:
+            return type(value).__name__
 
 
 def _operator(op: ast.AST) -> str:
@@ -168,13 +188,7 @@ def _operator(op: ast.AST) -> str:
     return _OPERATORS.get(name, name.lower())
 
 
-def _annotation(annotation: ast.expr) -> dict[str, object]:
-    if not (isinstance(annotation, ast.Constant) and isinstance(annotation.value, str)):
-        return {}
-    return read_type(annotation.value)
-
-
-def read_type(text: str) -> dict[str, object]:
+def read_type(text: str) -> dict[str, Any]:
     """``f32[8, s77][s77, 1]cpu`` as dtype, shape, stride, device; ``Sym(s77)`` as dtype ``SymInt``."""
     if _SYMBOL.match(text):
         return {"dtype": "SymInt", "shape": ()}
