@@ -10,6 +10,7 @@ import argparse
 import collections
 import difflib
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,6 +95,7 @@ def _prepare(cell: NotebookNode, lesson: Lesson) -> None:
     cell.metadata = NotebookNode()
     if cell.cell_type == "code":
         cell.outputs, cell.execution_count = [], None
+        _refuse_open_marks(cell.source, marks.get("exercise"), lesson)
     for kind, name in marks.items():
         exercise = _exercise(name, lesson)
         is_check = kind == "check"
@@ -109,6 +111,18 @@ def _prepare(cell: NotebookNode, lesson: Lesson) -> None:
         )
         if is_check:
             cell.metadata.nbgrader.points = exercise.points
+
+
+def _refuse_open_marks(source: str, exercise: str | None, lesson: Lesson) -> None:
+    """Without its marks nbgrader replaces the whole cell; marks outside an exercise stop it."""
+    found = re.findall(r"### (BEGIN|END) SOLUTION", source)
+    if found and not exercise:
+        first = source.splitlines()[0]
+        raise CourseError(
+            f'{lesson.source.name}: the cell "{first}" marks a solution; start it with # %% exercise="name".'
+        )
+    if exercise and (not found or found != ["BEGIN", "END"] * (len(found) // 2)):
+        raise CourseError(f"{lesson.source.name}: {exercise} needs ### BEGIN SOLUTION, then ### END SOLUTION.")
 
 
 def _exercise(name: str, lesson: Lesson) -> Exercise:

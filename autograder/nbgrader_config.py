@@ -41,6 +41,7 @@ def course_config(root: Path = ROOT) -> Config:
     # A warning of torch on stderr must not cost a right answer its points.
     c.IgnorePattern.enabled = True
     c.IgnorePattern.pattern = r"(?s).*"
+    c.GenerateAssignment.pre_convert_hook = "autograder.preflight.before_release"
     # nbgrader's own steps, and three of ours that let one broken submission stop nobody (strings: nothing is imported).
     c.Autograde.pre_convert_hook = "autograder.preflight.before_autograde"
     sanitize = "ClearOutput MendCells DeduplicateIds OverwriteKernelspec OverwriteCells CheckCellMetadata"

@@ -1,7 +1,7 @@
 """Submissions that nbgrader cannot read: one sentence each, mended where that is possible, the original kept beside it.
 
 `nbgrader autograde` runs this before each submission (`pre_convert_hook`); `python -m autograder preflight` does it for
-a whole class beforehand.
+a whole class beforehand. The hook of `nbgrader generate_assignment` is here, too.
 """
 
 from __future__ import annotations
@@ -25,6 +25,16 @@ SUBMITTED = Path("work/submitted")
 
 class Unreadable(Exception):  # noqa: N818 - a state of a file
     """Nobody can tell what is in this notebook; the message says why, as the end of a sentence."""
+
+
+def before_release(assignment: str, student: str, notebooks: list[str]) -> None:
+    """Leave the lesson's own notebook in `notebooks` (nbgrader's pre_convert_hook): any other would be released."""
+    from traitlets.log import get_logger
+
+    lesson = Lesson(assignment, Path.cwd())
+    for other in [path for path in notebooks if Path(path).name != lesson.solved.name]:
+        notebooks.remove(other)
+        get_logger().warning("%s is not released: a lesson is one notebook, %s.", Path(other).name, lesson.solved.name)
 
 
 def before_autograde(assignment: str, student: str, notebooks: list[str]) -> None:

@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 
 class Captured:
@@ -43,13 +44,21 @@ def _loggers_to(stream: io.StringIO) -> Iterator[None]:
     """
     loggers = [logging.root, *(x for x in logging.root.manager.loggerDict.values() if isinstance(x, logging.Logger))]
     handlers = {h for logger in loggers for h in logger.handlers if type(h) is logging.StreamHandler}
-    before = {handler: handler.setStream(stream) for handler in handlers}
+    before = [(handler, handler.stream) for handler in handlers]
+    for handler in handlers:
+        _point(handler, stream)
     try:
         yield
     finally:
-        for handler, old in before.items():
-            if old is not None:
-                handler.setStream(old)
+        for handler, old in before:
+            _point(handler, old)
+
+
+def _point(handler: logging.StreamHandler[Any], stream: Any) -> None:
+    """`handler.setStream(stream)`, also when somebody has closed the old one."""
+    with contextlib.suppress(ValueError):
+        handler.flush()
+    handler.stream = stream
 
 
 @contextlib.contextmanager
