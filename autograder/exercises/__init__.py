@@ -10,6 +10,13 @@ import pkgutil
 from autograder.exercise import Exercise
 
 
+class UnknownExercise(LookupError):
+    """No exercise of that name; Jupyter shows the sentence instead of a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"✗ {self}"]
+
+
 @functools.cache
 def everything() -> tuple[Exercise, ...]:
     """All exercises, in the order of the lessons."""
@@ -18,12 +25,12 @@ def everything() -> tuple[Exercise, ...]:
 
 
 def find(name: str) -> Exercise:
-    """The exercise called `name`. Raises LookupError with the nearest name if there is none."""
+    """The exercise called `name`. Raises UnknownExercise with the nearest name if there is none."""
     by_name = {exercise.name: exercise for exercise in everything()}
     if name in by_name:
         return by_name[name]
     near = difflib.get_close_matches(name, by_name, n=1)
-    raise LookupError(f'There is no exercise "{name}".' + (f' Did you mean "{near[0]}"?' if near else ""))
+    raise UnknownExercise(f'There is no exercise "{name}".' + (f' Did you mean "{near[0]}"?' if near else ""))
 
 
 def of_lesson(lesson: str) -> tuple[Exercise, ...]:
