@@ -6,6 +6,7 @@ import html
 from collections.abc import Callable, Sequence
 
 import ipywidgets
+from IPython import get_ipython
 from IPython.display import display
 
 from autograder.quiet import quiet
@@ -15,7 +16,13 @@ def show_prediction(question: str, choices: Sequence[str], compute: Callable[[],
     """Display the question with one button a choice; the first click runs `compute` and shows its answer."""
     if len(set(choices)) < 2:
         raise ValueError("predict() needs at least two different choices.")
-    display(Prediction(question, choices, compute).box)
+    text = f"Predict: {question}\nChoices: {' · '.join(choices)}"
+    if get_ipython() is None:
+        print(text)
+        return
+    # Where no widget can be drawn (an export, a screen reader's text view) the text stands in for it.
+    bundle = Prediction(question, choices, compute).box._repr_mimebundle_()
+    display({**bundle, "text/plain": text}, raw=True)
 
 
 class Prediction:
