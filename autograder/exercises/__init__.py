@@ -10,7 +10,7 @@ import pkgutil
 from autograder.exercise import Exercise
 
 
-class UnknownExercise(LookupError):
+class UnknownExerciseError(LookupError):
     """No exercise of that name; Jupyter shows the sentence instead of a traceback."""
 
     def _render_traceback_(self) -> list[str]:
@@ -25,12 +25,12 @@ def everything() -> tuple[Exercise, ...]:
 
 
 def find(name: str) -> Exercise:
-    """The exercise called `name`. Raises UnknownExercise with the nearest name if there is none."""
+    """The exercise called `name`. Raises UnknownExerciseError with the nearest name if there is none."""
     by_name = {exercise.name: exercise for exercise in everything()}
     if name in by_name:
         return by_name[name]
     near = difflib.get_close_matches(name, by_name, n=1)
-    raise UnknownExercise(f'There is no exercise "{name}".' + (f' Did you mean "{near[0]}"?' if near else ""))
+    raise UnknownExerciseError(f'There is no exercise "{name}".' + (f' Did you mean "{near[0]}"?' if near else ""))
 
 
 def of_lesson(lesson: str) -> tuple[Exercise, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.exercises import UnknownExercise, everything, find, of_lesson
+from autograder.exercises import UnknownExerciseError, everything, find, of_lesson
 
 
 def test_names_are_unique_and_each_exercise_belongs_to_one_lesson():
@@ -18,6 +18,6 @@ def test_points_are_whole_and_positive_so_that_no_total_depends_on_rounding():
 
 
 def test_a_mistyped_name_gets_the_nearest_one_and_no_traceback():
-    with pytest.raises(UnknownExercise) as caught:
+    with pytest.raises(UnknownExerciseError) as caught:
         find("basic1")
     assert caught.value._render_traceback_() == ['✗ There is no exercise "basic1". Did you mean "basic_1"?']
