@@ -21,6 +21,7 @@ LAYERS = {
     "compilescope.text": {"compilescope.facts", "compilescope.verdicts", "compilescope.text"},
     "compilescope.views": {"compilescope.facts", "compilescope.text", "compilescope.views", "compilescope.explorer"},
     "compilescope.explorer": {"compilescope.facts", "compilescope.text", "compilescope.views", "compilescope.explorer"},
+    "compilescope.widgets": {"compilescope", "torch"},
     "compilescope.__main__": {"compilescope", "torch"},
     "compilescope": {"compilescope", "torch", "triton", "not views"},
     "autograder": {"autograder", "compilescope", "torch", "triton"},
