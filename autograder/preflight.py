@@ -189,5 +189,6 @@ def main(args: argparse.Namespace) -> int:
         raise CourseError(f"{SUBMITTED}/*/{lesson.name}/ is empty. Run: nbgrader collect {lesson.name}")
     for sentence in preflight(lesson):
         print(sentence)
-    print(f"{len(submitted)} submissions can be graded: nbgrader autograde {lesson.name}")
+    several = "s" * (len(submitted) != 1)
+    print(f"{len(submitted)} submission{several} can be graded: nbgrader autograde {lesson.name}")
     return 0

@@ -1,7 +1,5 @@
 """What a learner meets in a notebook: `check`, `hint`, `predict`."""
 
-import os
-
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -73,7 +71,7 @@ def test_an_answer_that_is_not_right_is_told_so_in_two_to_four_lines(code, says)
     assert 2 <= len(lines) <= 4
     assert lines[0] == "✗ toy_1 · 0 of 2 points"
     assert says in " ".join(lines)
-    assert lines[-1].endswith('Stuck? hint("toy_1")')
+    assert " ".join(lines).endswith('Stuck? hint("toy_1")')
     assert max(map(len, lines)) <= 100
 
 
@@ -118,7 +116,7 @@ def test_hints_climb_three_rungs_and_the_last_one_stays(capsys):
 
 def test_an_unknown_exercise_is_answered_with_the_nearest():
     with pytest.raises(LookupError, match='Did you mean "basic_1"'):
-        find("basic_l")
+        find("baisc_1")
 
 
 def test_names_of_exercises_are_unique():
@@ -190,7 +188,7 @@ def load_checkpoint(model, state):
 STUB = "def load_checkpoint(model, state):\n    raise NotImplementedError('your code here')"
 
 
-def test_in_a_kernel_checks_print_or_fail_as_two_to_four_lines_and_nbgrader_scores_them(tmp_path):
+def test_in_a_kernel_checks_print_or_fail_as_two_to_four_lines_and_nbgrader_scores_them(tmp_path, monkeypatch):
     """One notebook: nothing defined, unsolved, solved with noise on stderr, a hint, a prediction."""
     marks = {"grade": True, "points": 2, "solution": False, "locked": True, "grade_id": "x", "schema_version": 3}
     sources = [
@@ -204,9 +202,8 @@ def test_in_a_kernel_checks_print_or_fail_as_two_to_four_lines_and_nbgrader_scor
         'predict("How many graphs?", [1, 2], lambda: 2)',
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    NotebookClient(
-        notebook, timeout=120, allow_errors=True, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    ).execute()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    NotebookClient(notebook, timeout=120, allow_errors=True).execute()
     cells = notebook.cells
     for cell in cells:
         assert not [output for output in cell.outputs if output.output_type == "stream" and output.name == "stderr"]
