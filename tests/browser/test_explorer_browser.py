@@ -237,9 +237,8 @@ def test_the_smaller_views_are_readable_and_accessible(tmp_path, open_page, shot
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-playwright-python: accessibility was not tested."
     )
-    from test_views import CALLS, guarded_run
-
     from compilescope import views
+    from test_views import CALLS, guarded_run
 
     run = replace(guarded_run(), calls=CALLS)
     shown = [views.timeline(run), views.guard_tree(run), views.kernel_bars(runs.fused_run())]
