@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from compilescope.facts import Code, Compile, Graph, GraphBreak, Kernel, Node, NotCompiled, NotFused, Saved, Source
+from compilescope.pretend_lines import line_nodes
 from compilescope.reading.buffers import item_bytes
+from compilescope.reading.cpp_lines import cpp_line_nodes
 from compilescope.reading.guards import read_guards
 from compilescope.reading.opened import Opened
 from compilescope.reading.skips import RECOMPILE_LIMIT, REMEDIES, skipped_at_break
@@ -90,7 +92,12 @@ def _with_origins(code: Code, found: Opened) -> Code:
         written = kernel.bytes_written
         if written is None and kernel.language == "extern" and computed:
             written = _node_bytes(computed[-1])
-        return dataclasses.replace(kernel, dynamo_nodes=tuple(dynamo), sources=tuple(sources), bytes_written=written)
+        lines = kernel.line_nodes
+        if not lines and kernel.source:
+            lines = (cpp_line_nodes if kernel.language == "cpp" else line_nodes)(kernel.source, computed)
+        return dataclasses.replace(
+            kernel, dynamo_nodes=tuple(dynamo), sources=tuple(sources), bytes_written=written, line_nodes=lines
+        )
 
     return dataclasses.replace(code, kernels=tuple(joined(kernel) for kernel in code.kernels))
 
