@@ -87,8 +87,10 @@ def _own_kernel(kernel: Any, draw: Draw) -> None:
         BLOCK=BLOCK,
     )
     if not found.ok:
-        first = " ".join(found.findings[0].sentence.split()[:24]).rstrip(".?")
-        raise NotYet(label, f"on {tuple(x.shape)}: {first}", "x · sigmoid(x) · scale is wanted", "Look there.")
+        first = found.findings[0]
+        said = " ".join(first.sentence.split(" (line ")[0].split()[:24]).rstrip(".")
+        at = f"line {first.source.line}, {first.source.code.strip()}" if first.source else "what it stores"
+        raise NotYet(f"{label} on {tuple(x.shape)}:", said, "x · sigmoid(x) · scale is wanted", f"Look at {at}.")
     loads, stores = memory_operations(inspect.getsource(plain))
     if (loads, stores) != (2, 1):
         raise NotYet(
