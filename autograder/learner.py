@@ -81,7 +81,7 @@ def _notebook_names() -> Mapping[str, Any]:
 
 def checks_that_died(*, forget: bool = True) -> Iterator[str]:
     """Names of the exercises in whose check a kernel ended, each once; they are forgotten then."""
-    for note in sorted(RUNNING.glob("*")):
+    for note in sorted(RUNNING.glob("[0-9]*")):
         if note.name == str(os.getpid()) or not _is_alive(int(note.name)):
             with contextlib.suppress(OSError):
                 yield note.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import json
 import os
@@ -25,6 +26,10 @@ FREE_BYTES = 1_000_000_000
 """Room for one lesson's compiled kernels and notebooks, with a margin."""
 
 
+MARKS = {"ok": "✓", "note": "–", "fails": "✗"}
+COLORS = {"ok": "green", "note": "yellow", "fails": "red"}
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table. A ``note`` is worth knowing and stops nobody."""
@@ -38,10 +43,18 @@ class Row:
 def doctor() -> None:
     """Silent when all is well; otherwise one line for each thing that will stop you, with its remedy."""
     for exercise in checks_that_died():
-        print(f"✗ Python ended while it checked {exercise}: look there for exit() or too much memory.")
+        print(f"✗ {what_died(exercise)}")
     for row in examine():
         if row.state == "fails":
             print(f"✗ {row.name}: {row.found}. {row.remedy}")
+
+
+def what_died(exercise: str) -> str:
+    """One sentence about a kernel that ended in the check of `exercise`."""
+    return (
+        f"Python ended while it checked {exercise}. What you wrote is still in the notebook: "
+        "look there for exit(), an endless recursion or too much memory, then check again."
+    )
 
 
 def examine() -> Iterator[Row]:
@@ -63,7 +76,7 @@ def look_at_python() -> Row:
 
 
 def look_at_torch() -> Row:
-    """The installed torch, without importing it."""
+    """The installed torch: its version, and that it can be imported at all."""
     version = _version("torch")
     if version is None:
         return Row("torch", "not installed", "fails", "Run: make lab")
@@ -73,6 +86,9 @@ def look_at_torch() -> Row:
         return Row(
             "torch", f"{found} ({_dotted(OLDEST_TORCH)} to {_dotted(NEWEST_TORCH)})", "fails", "Run: make clean lab"
         )
+    trouble = _import_trouble("torch")
+    if trouble:
+        return Row("torch", f"{version} cannot be imported ({trouble})", "fails", "Run: make clean lab")
     return Row("torch", version)
 
 
@@ -112,20 +128,23 @@ def look_at_triton() -> Row:
 
 def look_at_gpu() -> Row:
     """GPU and driver; a machine without them can do the whole course."""
+    if _import_trouble("torch"):
+        return Row("GPU", "cannot be seen without torch", "note", "Mend torch first.")
     import torch
 
-    driver = _nvidia_driver()
     if torch.cuda.is_available():
+        driver = _kernel_driver() or _nvidia_driver()
         found = f"{torch.cuda.get_device_name()}, driver {driver or 'unknown'}, CUDA {torch.version.cuda}"
         if torch.cuda.get_device_capability() < (7, 0):
             return Row("GPU", found, "note", "Triton needs a newer GPU (capability 7.0); lessons take the CPU's way.")
         return Row("GPU", found)
+    driver = _nvidia_driver()
     if driver and torch.version.cuda is None:
         return Row("GPU", f"driver {driver}, but torch is the CPU build", "note", "To use it: make lab TORCH=cuda")
     if driver:
         found = f"driver {driver} does not serve CUDA {torch.version.cuda}"
         return Row("GPU", found, "note", "Update the NVIDIA driver.")
-    return Row("GPU", "none; the course needs none")
+    return Row("GPU", "none needed; Triton code is made for a pretended H100")
 
 
 def look_at_widgets() -> Row:
@@ -175,6 +194,15 @@ LOOKS: tuple[Callable[[], Row], ...] = (
 )
 
 
+def _kernel_driver() -> str | None:
+    """What the kernel says, at once; nvidia-smi takes a second."""
+    try:
+        found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", Path("/proc/driver/nvidia/version").read_text())
+    except OSError:
+        return None
+    return found.group() if found else None
+
+
 def _nvidia_driver() -> str | None:
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -185,6 +213,16 @@ def _nvidia_driver() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return said.stdout.split("\n")[0].strip() or None if said.returncode == 0 else None
+
+
+def _import_trouble(module: str) -> str:
+    """Why `module` cannot be imported, in a few words; empty if it can."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a broken installation raises anything: OSError, AttributeError, ImportError
+        said = str(error).splitlines() or [""]
+        return f"{type(error).__name__}: {said[0][:80]}"
+    return ""
 
 
 def _version(package: str) -> str | None:
@@ -212,20 +250,30 @@ def _other_cache() -> str:
 
 def main(args: argparse.Namespace) -> int:
     """``python -m autograder doctor``: the table; 1 if a row fails."""
-    from rich.console import Console
-    from rich.table import Table
-
     rows = list(examine())
     if args.json:
         print(json.dumps([vars(row) for row in rows], indent=1))
-        return int(any(row.state == "fails" for row in rows))
+    else:
+        show_table(rows)
+        for exercise in checks_that_died(forget=False):
+            print(what_died(exercise))
+    return int(any(row.state == "fails" for row in rows))
+
+
+def show_table(rows: list[Row]) -> None:
+    """Print the rows; as plain lines where rich is missing, for that is when a doctor is called."""
+    try:
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.table import Table
+    except ImportError:
+        for row in rows:
+            print(f"{MARKS[row.state]} {row.name}: {row.found} {row.remedy}".rstrip())
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("", "what", "found", "what to do"):
         table.add_column(title, overflow="fold")
-    marks = {"ok": "[green]✓[/]", "note": "[yellow]–[/]", "fails": "[red]✗[/]"}
     for row in rows:
-        table.add_row(marks[row.state], row.name, row.found, row.remedy)
+        mark = f"[{COLORS[row.state]}]{MARKS[row.state]}[/]"
+        table.add_row(mark, row.name, escape(row.found), escape(row.remedy))
     Console().print(table)
-    for exercise in checks_that_died(forget=False):
-        Console().print(f"Python ended while it checked {exercise}.")
-    return int(any(row.state == "fails" for row in rows))

@@ -149,25 +149,35 @@ def _writing(folder: Path) -> Iterator[None]:
         if error.errno == errno.ENOSPC:
             raise CourseError(f"The disk is full at {where}. Free some room; your notebooks are unchanged.") from error
         raise CourseError(
-            f"Cannot write {where}: {error.strerror}. Make {folder} writable for you (chmod -R u+w {folder.name}), "
+            f"Cannot write {where}: {error.strerror}. Make {folder} writable for you (chmod -R u+rwX {folder.name}), "
             "or copy the course to a folder of your own."
         ) from error
 
 
-def free_port(wanted: int) -> int:
-    """`wanted`, or the next free port above it. Raises CourseError if there is none."""
-    for port in range(wanted, min(wanted + PORTS_TO_TRY, 65536)):
-        try:
-            with socket.socket() as probe:
-                if os.name == "posix":
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-        except PermissionError:
-            raise CourseError(f"Port {port} is for the system's own servers. Try: make lab PORT=8888") from None
-        except OSError:
-            continue
-        return port
-    raise CourseError(f"No free port from {wanted} on. Stop another JupyterLab, or try: make lab PORT=9500")
+def require_port(wanted: int) -> None:
+    """CourseError, with a port that is free, unless JupyterLab can listen on `wanted`."""
+    trouble = port_trouble(wanted)
+    if not trouble:
+        return
+    start = wanted + 1 if 1023 < wanted < 65535 else 8888
+    free = next((port for port in range(start, min(start + PORTS_TO_TRY, 65536)) if not port_trouble(port)), 9500)
+    raise CourseError(f"Port {wanted} {trouble}. Start on another one: make lab PORT={free}")
+
+
+def port_trouble(port: int) -> str:
+    """Why nothing new can listen on `port`, as the end of a sentence; empty if it can."""
+    try:
+        with socket.socket() as probe:
+            if os.name == "posix":
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+    except PermissionError:
+        return "is for the system's own servers"
+    except OverflowError:
+        return "does not exist"
+    except OSError:
+        return "is taken, perhaps by a JupyterLab of yours that still runs"
+    return ""
 
 
 def lab_command(root: Path, port: int, browser: str | None, first: Lesson) -> list[str]:
@@ -177,8 +187,11 @@ def lab_command(root: Path, port: int, browser: str | None, first: Lesson) -> li
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root / MINE}"]
     command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     command += [f"--LabApp.default_url=/lab/tree/{front.as_posix()}"]
-    # A lesson needs no network: neither news nor a look for updates.
+    # A lesson needs no network: neither news, nor a look for updates, nor extensions to install.
     command += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    command += ["--LabApp.extension_manager=readonly"]
+    # The layout of other projects names files that are not here.
+    command += [f"--LabApp.workspaces_dir={root / MINE / '.workspaces'}"]
     if browser == "none":
         command.append("--no-browser")
     elif browser:
@@ -192,10 +205,8 @@ def main_lab(args: argparse.Namespace) -> int:
     """``python -m autograder lab [--port N] [--browser none]``: returns when JupyterLab ends."""
     for sentence in hand_out():
         print(sentence)
-    port = free_port(args.port)
-    if port != args.port:
-        print(f"Port {args.port} is taken, so JupyterLab starts on {port}. For another: make lab PORT=9000")
-    command = lab_command(ROOT, port, args.browser, lessons()[0])
+    require_port(args.port)
+    command = lab_command(ROOT, args.port, args.browser, lessons()[0])
     sys.stdout.flush()
     if os.name == "posix":
         os.execv(command[0], command)  # Ctrl-C then reaches JupyterLab itself

@@ -72,6 +72,57 @@ def test_a_torch_in_the_range_is_fine(monkeypatch, version):
     assert machine.look_at_torch().state == "ok"
 
 
+@pytest.fixture
+def unimportable(monkeypatch):
+    """``unimportable("torch")`` makes its import fail as that of a damaged installation does."""
+    real = importlib.import_module
+
+    def unimportable(package):
+        def load(name, package_of=None):
+            if name == package:
+                raise OSError(f"lib{package}.so: cannot open shared object file")
+            return real(name, package_of)
+
+        monkeypatch.setattr(importlib, "import_module", load)
+
+    return unimportable
+
+
+def test_a_torch_that_cannot_be_imported_is_one_failing_row(unimportable, capsys):
+    unimportable("torch")
+    machine.doctor()
+    (said,) = capsys.readouterr().out.splitlines()
+    assert "cannot be imported (OSError: libtorch.so" in said
+    assert "make clean lab" in said
+
+
+def test_a_missing_torch_is_one_failing_row(unimportable, monkeypatch, capsys):
+    fake_version(monkeypatch, "torch", None)
+    unimportable("torch")
+    machine.doctor()
+    assert capsys.readouterr().out == "✗ torch: not installed. Run: make lab\n"
+
+
+HIDES = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1:]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hidden())
+from autograder.__main__ import main
+sys.exit(main(["doctor"]))
+"""
+
+
+@pytest.mark.parametrize("missing", ["torch", "rich", "nbgrader", "ipywidgets", "numpy"])
+def test_the_table_is_printed_whatever_else_is_broken(missing):
+    done = subprocess.run([sys.executable, "-c", HIDES, missing], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert "C++ compiler" in done.stdout
+    assert done.returncode == int(missing == "torch")
+
+
 def test_an_old_python_is_named(monkeypatch):
     monkeypatch.setattr(machine.sys, "version_info", (3, 10, 4, "final", 0))
     row = machine.look_at_python()
@@ -204,9 +255,17 @@ def test_a_kernel_that_died_in_a_check_is_named_once_in_the_next_one(tmp_path, c
     machine.doctor()
     said = capsys.readouterr().out
     assert "Python ended while it checked basic_1" in said
-    assert "look there for exit() or too much memory" in said
+    assert "What you wrote is still in the notebook" in said
+    assert "look there for exit()" in said
+    assert len(said.splitlines()) == 1
     machine.doctor()
     assert capsys.readouterr().out == ""
+
+
+def test_a_strange_file_beside_the_notes_stops_nobody(tmp_path):
+    (tmp_path / "running").mkdir()
+    (tmp_path / "running" / ".DS_Store").touch()
+    assert list(learner.checks_that_died()) == []
 
 
 def test_a_check_that_is_still_running_elsewhere_is_not_called_dead(tmp_path):

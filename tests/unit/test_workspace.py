@@ -214,18 +214,24 @@ def test_a_full_disk_leaves_what_was_there(root, monkeypatch):
     assert [path.name for path in mine(root).parent.iterdir()] == ["first.ipynb"]
 
 
-def test_a_taken_port_gives_the_next_one():
+@pytest.fixture
+def taken():
+    """A port on which somebody else listens."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        taken = other.getsockname()[1]
-        assert workspace.free_port(taken) > taken
+        yield other.getsockname()[1]
 
 
-def test_no_free_port_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(workspace, "PORTS_TO_TRY", 0)
-    with pytest.raises(CourseError, match="make lab PORT="):
-        workspace.free_port(8888)
+def test_a_taken_port_is_one_sentence_that_names_a_free_one(taken):
+    with pytest.raises(CourseError, match=rf"^Port {taken} is taken, .*: make lab PORT=\d+$") as refused:
+        workspace.require_port(taken)
+    workspace.require_port(int(str(refused.value).rsplit("=", 1)[1]))
+
+
+def test_a_port_that_does_not_exist_is_one_sentence():
+    with pytest.raises(CourseError, match=r"Port 70000 does not exist. .* make lab PORT=\d+$"):
+        workspace.require_port(70000)
 
 
 def test_lesson_1_is_in_front_and_nothing_asks_the_network(root):
@@ -257,25 +263,31 @@ sys.exit(autograder.__main__.main(["lab", "--port", sys.argv[2], "--browser", "n
 """
 
 
-def test_make_lab_serves_lesson_1_also_when_the_port_is_taken(root, tmp_path):
+def test_make_lab_on_a_taken_port_ends_with_the_sentence_and_loses_nothing(root, taken):
+    done = subprocess.run([sys.executable, "-c", LAB, str(root), str(taken)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Port {taken} is taken")
+    assert len(done.stderr.splitlines()) == 1
+    assert mine(root).exists()
+
+
+def test_make_lab_serves_lesson_1(root, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     log = tmp_path / "log"
-    with socket.socket() as other, log.open("w") as out:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        taken = other.getsockname()[1]
-        command = [sys.executable, "-c", LAB, str(root), str(taken)]
+    command = [sys.executable, "-c", LAB, str(root), str(port)]
+    with log.open("w") as out:
         server = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ | {"JUPYTER_TOKEN": "t"})
-        try:
-            said = wait_for(log, "http://", server)
-            assert f"Port {taken} is taken, so JupyterLab starts on" in said
-            port = int(said.split("JupyterLab starts on ")[1].split(".")[0])
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/?token=t", timeout=30) as page:
-                assert page.url.split("?")[0].endswith(f"/lab/tree/{FIRST}")
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/contents/{FIRST}?token=t", timeout=30) as answer:
-                assert json.load(answer)["type"] == "notebook"
-        finally:
-            server.terminate()
-            server.wait(20)
+    try:
+        wait_for(log, f"http://127.0.0.1:{port}", server)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/?token=t", timeout=30) as page:
+            assert page.url.split("?")[0].endswith(f"/lab/tree/{FIRST}")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/contents/{FIRST}?token=t", timeout=30) as answer:
+            assert json.load(answer)["type"] == "notebook"
+    finally:
+        server.terminate()
+        server.wait(20)
 
 
 def wait_for(log, word, server):
