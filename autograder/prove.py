@@ -55,6 +55,7 @@ def execute(notebook: NotebookNode, lesson: Lesson) -> tuple[NotebookNode, list[
             timeout=300,
             allow_errors=True,
             store_widget_state=False,
+            extra_arguments=["--log-level=ERROR"],  # a kernel on this machine's own loopback needs no warning
             resources={"metadata": {"path": folder}},
             on_cell_execute=lambda cell, cell_index: began.__setitem__(0, time.monotonic()),
             on_cell_executed=lambda cell, cell_index, execute_reply: spent.append((time.monotonic() - began[0], cell)),
