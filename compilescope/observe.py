@@ -96,7 +96,10 @@ def _fill(run: Run, watch: Watch, fn: Callable[..., Any] | None, caches: Caches)
 
 def _add_pretended(run: Run, preview: Any) -> None:
     pretended, notes = preview.runs(run)
-    object.__setattr__(run, "pretended", pretended)
+    cells = CellNames(cell_numbers())
+    # also inside the generated code, whose remarks name the cell's temporary file
+    shown = tuple(Run.from_json(cells.text(one.to_json())) for one in pretended)
+    object.__setattr__(run, "pretended", shown)
     object.__setattr__(run, "notes", run.notes + notes)
 
 

@@ -35,7 +35,7 @@ def code_text(compiled: Compile, module: int, links: Links) -> Text:
     lines = code.text.split("\n")
     first, last = _range_of_interest(code, lines)
     shown = min(last, first + MOST_LINES - 1)
-    marked = _marked(code, lines, first, shown)
+    chunks = _without_remarks(code, first, _marked(code, lines, first, shown))
     mine = [(number, kernel) for number, (at, kernel) in enumerate(links.kernels) if at == module]
     spans = tuple(
         (number, tuple(n for n in code_lines(code, kernel) if first <= n <= shown)) for number, kernel in mine
@@ -46,7 +46,7 @@ def code_text(compiled: Compile, module: int, links: Links) -> Text:
     cut = [f"{first - 1} lines of imports"] if first > 1 else []
     cut += [f"{last - shown} lines of code"] if last > shown else []
     left = f"Left out: {' and '.join(cut)}. The whole text is code.text." if cut else ""
-    return Text(f"{code.which} · {_language(code)}", ((first, tuple(marked)),), spans, nodes, left)
+    return Text(f"{code.which} · {_language(code)}", chunks, spans, nodes, left)
 
 
 def graph_text(graph: Graph) -> Text:
@@ -127,6 +127,21 @@ def _marked(code: Code, lines: list[str], first: int, last: int) -> list[str]:
             marked += color_lines("\n".join(lines[start - 1 : i]), language[i])
             start = i + 1
     return marked
+
+
+def _without_remarks(code: Code, first: int, marked: list[str]) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The lines without Inductor's longer remarks between kernels, which repeat the graph as text."""
+    inside = {i for k in code.kernels if k.lines for i in range(k.lines[0], k.lines[1] + 1)}
+    text = code.text.split("\n")
+    chunks: list[tuple[int, list[str]]] = []
+    for i, line in enumerate(marked, first):
+        remark = i not in inside and text[i - 1].startswith("#") and not text[i - 1].startswith("# Topologically")
+        if remark:
+            continue
+        if not chunks or chunks[-1][0] + len(chunks[-1][1]) != i:
+            chunks.append((i, []))
+        chunks[-1][1].append(line)
+    return tuple((start, tuple(found)) for start, found in chunks)
 
 
 def _language(code: Code) -> str:

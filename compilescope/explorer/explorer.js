@@ -284,7 +284,8 @@ function setDoc(p, d) {
   text.k.forEach(([k, runs]) => runs.forEach(([a, b]) => { for (let i = a; i <= b; i++) lineKernels.set(i, k); }));
   for (const i in text.n) lineNodes.set(+i, text.n[i]);
   let last = -1;
-  text.c.forEach(([first, lines]) => lines.split("\n").forEach((line, j) => {
+  text.c.forEach(([first, lines], chunk) => lines.split("\n").forEach((line, j) => {
+    if (chunk && !j) box.append(make("span", "gap", "⋯"));
     const i = first + j, k = lineKernels.has(i) ? lineKernels.get(i) : -1, begins = k >= 0 && k !== last;
     const s = make("span", "l" + (k >= 0 ? " in" : "") + (begins ? " first" : ""), `<i class="no">${i}</i><span class="dots">${begins ? `<i class="dot">${number(p, k) + 1}</i>` : ""}</span><span class="x">${spans(line).replace(/^ +/, s => `<span class="sp">${s}</span>`) || " "}</span>`);
     if (k >= 0) s.style = ink(number(p, k));

@@ -13,8 +13,10 @@ _DTYPES = {
 }  # fmt: skip
 """As ``print_readable`` writes them."""
 
-_NAMESPACES = re.compile(r"^(torch\.ops\.|torch\.nn\.functional\.|torch\.|_operator\.|operator\.|aten\.|prims\.)+")
-_OVERLOADS = re.compile(r"\.(default|Tensor|Scalar|Tensor_Scalar|Scalar_Tensor|dim_IntList|int|dim|self|correction)$")
+_NAMESPACES = re.compile(
+    r"^(torch\.ops\.|torch\.nn\.functional\.|torch\.|_operator\.|operator\.|builtins\.|math\.|Tensor\.)+"
+)
+_OPERATOR = re.compile(r"^(?:aten|prims|inductor(?:_prims)?|quantized|_?c10d_functional|rngprims)\.(\w+)(?:\.\w+)?$")
 _ARGUMENT = re.compile(r"^L_(?:self_)?(.+?)_$")
 _MODULES = re.compile(r"(?:^|_)(?:modules|parameters|buffers)_")
 
@@ -22,7 +24,9 @@ _MODULES = re.compile(r"(?:^|_)(?:modules|parameters|buffers)_")
 def label(node: Node) -> str:
     """What stands in the node's box: ``relu`` for ``aten.relu.default``, ``linear.weight`` for a parameter."""
     if node.op == "call":
-        return _OVERLOADS.sub("", _NAMESPACES.sub("", node.target)) or node.name
+        target = _NAMESPACES.sub("", node.target)
+        operator = _OPERATOR.match(target)
+        return operator.group(1) if operator else target or node.name
     if node.op == "output":
         return "output"
     if match := _ARGUMENT.match(node.target or node.name):

@@ -82,6 +82,12 @@ def line_links(code: Code, kernel: Kernel) -> dict[int, tuple[str, ...]]:
     return {start - anchor + line - 1: nodes for line, nodes in kernel.line_nodes.items()}
 
 
-def source_of(node: Node, sources: dict[str, str]) -> Source | None:
-    """The learner's line of `node`, if its file is among `sources`."""
-    return node.source if node.source is not None and node.source.file in sources else None
+def source_of(node: Node, compiled: Compile) -> Source | None:
+    """The learner's line of `node`; a node that a pass made has that of the Dynamo node it was made from."""
+    if node.source is not None:
+        return node.source
+    captured = compiled.graph("dynamo")
+    if captured is None:
+        return None
+    names = node.origins or compiled.provenance.get(node.name, ())
+    return next((one.source for one in captured.nodes if one.name in names and one.source is not None), None)

@@ -165,7 +165,7 @@ def _picture(picture: Picture, files: dict[str, int]) -> dict[str, Any]:
     index = {shape.node.name: i for i, shape in enumerate(picture.shapes)}
     nodes = []
     for s in picture.shapes:
-        source = s.node.source
+        source = s.source
         at = [files[source.file], source.line] if source and source.file in files else 0
         op = {"call": "c", "output": "o"}.get(s.node.op, "i")
         name = s.node.name if s.node.name != s.label else 0

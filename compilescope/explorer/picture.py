@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from compilescope.explorer import labels
 from compilescope.explorer.folding import Fold, folds
 from compilescope.explorer.layout import Box, Placed
-from compilescope.explorer.links import Links
+from compilescope.explorer.links import Links, source_of
 from compilescope.explorer.pieces import place_large
-from compilescope.facts import Compile, Graph, Node
+from compilescope.facts import Compile, Graph, Node, Source
 
 HEIGHT = 36
 _CHARACTER, _SMALL_CHARACTER = 7.3, 6.1
@@ -28,6 +28,7 @@ class Shape:
     width: int
     kernels: tuple[int, ...]
     saved: bool
+    source: Source | None
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def draw(graph: Graph, compiled: Compile, links: Links, *, fold: bool = True) ->
     placed = place_large(boxes, edges)
     shapes = tuple(
         Shape(n, labels.label(n), labels.size_text(n), *placed.centers[n.name], _width(n),
-              links.kernels_of(graph.stage, n.name), n.name in saved)
+              links.kernels_of(graph.stage, n.name), n.name in saved, source_of(n, compiled))
         for n in nodes
     )  # fmt: skip
     paths = tuple((a, b, path) for (a, b), path in zip(edges, placed.paths, strict=True))

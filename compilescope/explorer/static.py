@@ -135,8 +135,8 @@ def _kernels_of_lines(page: Page) -> dict[tuple[str, int], set[int]]:
         if stage in ("backward", "post_grad_backward"):
             continue
         for shape in picture.shapes:
-            if shape.node.source and shape.kernels:
-                at = shape.node.source.file, shape.node.source.line
+            if shape.source and shape.kernels:
+                at = shape.source.file, shape.source.line
                 found.setdefault(at, set()).update(first[compile_id] + k for k in shape.kernels)
     return found
 

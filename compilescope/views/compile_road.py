@@ -20,7 +20,8 @@ STEPS = (
 _NAMES = {
     "dynamo": "Dynamo",
     "bytecode_tracing": "follow the bytecode",
-    "compile_attempt_0": "first attempt",
+    "compile_attempt_0": "attempt",
+    "compile_attempt_1": "second attempt",
     "compile_fx.<locals>.fw_compiler_base": "forward",
     "compile_fx.<locals>.fw_compiler_freezing": "forward",
     "compile_fx.<locals>.bw_compiler": "backward",
@@ -66,7 +67,7 @@ def road(run: Run) -> Display:
         reason = run.missing.get("phases", "Nothing was compiled, or it came from a cache.")
         return card("No compile time to show", f"<p>{escape(reason)}</p>", reason, run.origin.sentence())
     items = "".join(
-        f"<li {color(i)}><b>{seconds(value)}</b>{escape(name)} "
+        f"<li {color(i)}><b>{seconds(value) if value else '–'}</b>{escape(name)} "
         f"<span class=mute>{value / total:.0%}<br>{escape(says)}</span></li>"
         for i, ((name, says), value) in enumerate(zip(STEPS, spent, strict=True))
     )
