@@ -41,7 +41,7 @@ def check(answer: Answer, draw: Draw) -> str:
     @torch.compile(backend=backend)
     def two_graphs(x: torch.Tensor) -> torch.Tensor:
         hidden = model(x)
-        torch._dynamo.graph_break()
+        print(end="")  # a break, so that there are two graphs
         out: torch.Tensor = hidden.sin() * 2
         return out
 

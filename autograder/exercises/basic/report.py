@@ -10,7 +10,7 @@ from autograder.exercise import Answer, Draw, Exercise, KnownMistake
 from autograder.judging import all_compiled, called, first_call, graphs_made, really_compiled, same_numbers
 
 
-def _pool(draw: Draw) -> list[Any]:
+def drawn_metrics(draw: Draw) -> list[Any]:
     """Metrics of daily prices [stocks, days]; two calls give functions with equal code and other constants."""
     days, share = draw.size(200, 365), draw.size(2, 9) / 10
 
@@ -31,7 +31,7 @@ def _pool(draw: Draw) -> list[Any]:
 
 def check(answer: Answer, draw: Draw) -> None:
     """One graph that holds every operation, with numbers as in float64."""
-    metrics = _pool(draw)[: draw.size(2, 4)]
+    metrics = drawn_metrics(draw)[: draw.size(2, 4)]
     dtype = draw.choice((torch.float32, torch.float64))
     prices = 1 + draw.tensor(draw.size(3, 9), draw.size(20, 60), dtype=dtype).abs()
     report = called("compile_report(metrics)", answer.compile_report, metrics)

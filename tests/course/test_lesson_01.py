@@ -1,0 +1,59 @@
+"""Lesson 1, beyond what holds for every lesson: its predictions, and what its exercises draw."""
+
+import pytest
+import torch
+
+import autograder
+from autograder.build import lesson_named, solved_notebook
+from autograder.exercise import Draw
+from autograder.exercises.basic import kernel, report, ways
+from autograder.judge import namespace_of
+from autograder.judging import eager_operations
+from compilescope import observe
+
+LESSON = lesson_named("01_basic_compile")
+
+
+def test_the_computed_answer_of_each_prediction_is_one_of_its_choices(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    def predict(question, choices, compute):
+        asked.append((question, str(compute()) in [str(choice) for choice in choices]))
+
+    monkeypatch.setattr(autograder, "predict", predict)
+    code = [cell.source for cell in solved_notebook(LESSON).cells if cell.cell_type == "code"]
+    namespace_of("\n\n".join(source for source in code if "check(" not in source), "lesson 1")
+    assert len(asked) >= 6
+    assert [question for question, answered in asked if not answered] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_draw_of_five_ways_has_some_that_compile_and_some_that_do_not(seed):
+    makers = ways.five_ways(Draw(seed))
+    graphs = []
+    for maker in makers.values():
+        torch.compiler.reset()
+        graphs.append(len(observe(maker(), torch.randn(3, ways.WIDTH)).graphs))
+    assert len(makers) == 5
+    assert 1 <= graphs.count(0) <= 2
+
+
+def test_metrics_of_one_draw_are_fresh_functions():
+    first, second = report.drawn_metrics(Draw(1)), report.drawn_metrics(Draw(2))
+    prices = torch.rand(4, 30) + 1
+    named = [{metric.__name__: metric(prices) for metric in metrics} for metrics in (first, second)]
+    assert not torch.equal(named[0]["volatility"], named[1]["volatility"])
+
+
+def test_loads_and_stores_are_counted_in_code_and_not_in_its_comments():
+    source = "def f(p):\n    # tl.load(p)\n    x = tl.load(p)\n    tl.store(p, tl.load(p) + x)\n"
+    assert kernel.memory_operations(source) == (2, 1)
+
+
+def test_what_a_graph_computes_is_not_counted_as_eager():
+    compiled = torch.compile(lambda x: x.sin() + 1, backend="aot_eager")
+    x = torch.randn(4)
+    compiled(x)
+    assert eager_operations(compiled, x) == ()
+    assert eager_operations(lambda x: compiled(x).cos(), x) == ("aten::cos",)
