@@ -2,5 +2,6 @@
 
 from autograder.learner import check, hint, predict
 from autograder.machine import doctor
+from autograder.standing import progress
 
-__all__ = ["check", "doctor", "hint", "predict"]
+__all__ = ["check", "doctor", "hint", "predict", "progress"]

@@ -15,6 +15,7 @@ COMMANDS = {
     "doctor": ("machine", "main", "what this machine has and lacks, with the remedy"),
     "build": ("build", "main", "solutions/*.py to the solved and the learner's notebooks"),
     "check": ("prove", "main", "prove each lesson: solved, unsolved, known mistakes, budgets, leaks"),
+    "progress": ("standing", "main", "where a learner, or a class, stands in the course"),
     "preflight": ("preflight", "main", "mend submissions that nbgrader cannot read"),
 }
 """Command to its module in this package, its function, and its help; a module is imported only for its own command."""
@@ -31,6 +32,10 @@ def parser() -> argparse.ArgumentParser:
     of["doctor"].add_argument("--json", action="store_true", help="rows as JSON")
     of["build"].add_argument("--check", action="store_true", help="write nothing; fail if a notebook is out of date")
     of["check"].add_argument("lesson", metavar="LESSON", nargs="?", help="one lesson; all without it")
+    of["progress"].add_argument(
+        "folder", metavar="FOLDER", nargs="?", default="my", help="my/, or with --class a class's"
+    )
+    of["progress"].add_argument("--class", dest="of_class", action="store_true", help="one line a student in FOLDER")
     of["preflight"].add_argument("lesson", metavar="LESSON")
     return made
 

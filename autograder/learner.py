@@ -13,6 +13,7 @@ from typing import Any
 from autograder.exercise import Exercise
 from autograder.exercises import find
 from autograder.judge import judge
+from autograder.standing import note_event
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "inside-torch-compile"
 """The course's own small files between sessions."""
@@ -45,6 +46,7 @@ def check(name: str, namespace: Mapping[str, Any] | None = None) -> None:
     names = _notebook_names() if namespace is None else namespace
     with _noted(exercise):
         verdict = judge(exercise, names)
+    note_event(exercise, "passed" if verdict.passed else "failed")
     if not verdict.passed:
         raise CheckFailed(exercise, f'{verdict.sentence} Stuck? hint("{name}")')
     found = f" · {verdict.sentence}" if verdict.sentence else ""
@@ -56,6 +58,7 @@ def hint(name: str) -> None:
     exercise = find(name)
     rung = min(_rung.get(name, 0), len(exercise.hints) - 1)
     _rung[name] = rung + 1
+    note_event(exercise, "hint")
     print("\n".join(textwrap.wrap(f"Hint {rung + 1} of {len(exercise.hints)}: {exercise.hints[rung]}", 100)))
 
 
