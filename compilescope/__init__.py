@@ -2,6 +2,7 @@
 
 from compilescope.asking import would_recompile
 from compilescope.assembly import assemble
+from compilescope.bytecode import bytecode
 from compilescope.check_kernel import check_kernel
 from compilescope.explorer import save_html, show
 from compilescope.facts import Run
@@ -14,6 +15,7 @@ from compilescope.views import compare, guard_tree, kernel_bars, road, timeline
 __all__ = [
     "Run",
     "assemble",
+    "bytecode",
     "check_kernel",
     "compare",
     "describe",

@@ -125,8 +125,15 @@ def _facts(watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> dict[
     }
     files = {source.file for source in sources_of(tuple(facts.values()))}
     facts["sources"] = cells.sources({file for file in files if belongs_to_learner(file)})
-    facts["missing"] = dict(watch.missing)
+    facts["missing"] = {**watch.missing, **_hidden_by_hits(compiles)}
     return facts
+
+
+def _hidden_by_hits(compiles: tuple[Compile, ...]) -> dict[str, str]:
+    if not any("hit" in one.caches.values() for one in compiles):
+        return {}
+    reason = 'A cache of torch answered instead of a compile; observe with caches="bypass" to see it.'
+    return dict.fromkeys(("not_fused", "origins of AOTAutograd's nodes"), reason)
 
 
 def _completed(compiled: Compile, refused: dict[str, tuple[Refusal, ...]], caches: Caches) -> Compile:

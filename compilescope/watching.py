@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import dis
 import inspect
 import linecache
 import threading
@@ -137,7 +138,8 @@ class Watch:
         code = frame.f_code
         shown = functions.readable_frame(code, frame.f_locals)
         if ids := getattr(self.local, "ids", None):
-            self.records.append(({"frame_seen": {"name": shown, "backend": facts["backend"]}, **ids}, None, []))
+            told = {"name": shown, "backend": facts["backend"], "before": code, "after": facts["new_code"]}
+            self.records.append(({"frame_seen": told, **ids}, None, []))
         for compile_id, payload in getattr(self.local, "refused", ()):
             for refusal in read_refusals(payload):
                 if refusal.actual is None and refusal.subject:
@@ -174,6 +176,9 @@ class Watch:
         """All records, read."""
         builder = Builder()
         for meta, payload, live in self.records:
+            for side in ("before", "after") if "frame_seen" in meta else ():
+                code = meta["frame_seen"][side]
+                meta["frame_seen"][side] = dis.Bytecode(code).dis() if code is not None else ""
             for graph in live:
                 for known in graph.values():
                     known["stack"] = cells.text(known["stack"])

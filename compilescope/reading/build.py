@@ -150,10 +150,12 @@ class Builder:
 
     def _seen(self, compiled: Opened, value: Any, _: str) -> None:
         compiled.shown, compiled.backend = value["name"], value["backend"]
+        compiled.bytecode_before, compiled.bytecode_after = value["before"], value["after"]
 
     def _graph(self, compiled: Opened, stage: str, text: str) -> None:
         if stage == "post_grad" and "post_grad" in compiled.graphs and "backward" in compiled.graphs:
             stage = "post_grad_backward"  # both come under one name, the forward first
+        compiled.begin_graph(stage)
         graph = read_graph(text, stage, compiled.compile_id)
         compiled.graphs[stage] = compiled.origins.join(graph, self.live)
 

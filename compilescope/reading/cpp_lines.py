@@ -35,8 +35,8 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"tmp\d+ != tmp\d+\)?", ("ne",)),
 )
 _VIEWS = frozenset(
-    ("view", "permute", "expand", "unsqueeze", "squeeze", "clone", "reshape", "slice", "select", "alias", "t")
-    + ("transpose", "as_strided", "convert_element_type", "split", "getitem")
+    {"view", "permute", "expand", "unsqueeze", "squeeze", "clone", "reshape", "slice", "select", "alias", "t"}
+    | {"transpose", "as_strided", "convert_element_type", "split", "getitem"}
 )
 _NAMESAKES = {"exp_u20": "exp", "exp_u20_nonneg": "exp", "fexp_u20": "exp"}
 _ASSIGNED = re.compile(r"^(?:auto |float |double )?(tmp\w+) = (.*?);?$")

@@ -28,13 +28,13 @@ def close(found: Opened) -> Compile:
         file=found.file,
         line=found.line,
         backend=found.backend,
-        graphs=tuple(found.graphs.values()),
+        graphs=found.all_graphs(),
         code=tuple(_with_origins(code, found) for code in found.code),
         guards=read_guards(found.guards_text, _files(found)),
         guards_text=found.guards_text.strip(),
         refusals=found.refusals,
         symbols=tuple(found.symbols.values()),
-        saved=saved_for_backward(found.graphs.get("forward")),
+        saved=tuple(one for g in found.all_graphs() if g.stage == "forward" for one in saved_for_backward(g)),
         not_fused=_not_fused(found),
         provenance=_provenance(found),
         caches=found.caches,
@@ -48,7 +48,7 @@ def close(found: Opened) -> Compile:
 
 def _files(found: Opened) -> set[str]:
     """Whole names of the files that this compile went through."""
-    nodes = (node for graph in found.graphs.values() for node in graph.nodes)
+    nodes = (node for graph in found.all_graphs() for node in graph.nodes)
     return {found.file, *(node.source.file for node in nodes if node.source)} - {""}
 
 
@@ -102,10 +102,8 @@ def _with_origins(code: Code, found: Opened) -> Code:
     return dataclasses.replace(code, kernels=tuple(joined(kernel) for kernel in code.kernels))
 
 
-def saved_for_backward(forward: Graph | None) -> tuple[Saved, ...]:
+def saved_for_backward(forward: Graph) -> tuple[Saved, ...]:
     """What the forward graph hands to backward: its outputs that AOTAutograd marks as saved."""
-    if forward is None:
-        return ()
     nodes = {node.name: node for node in forward.nodes}
     saved = []
     for line in forward.text.splitlines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ class Opened:
     attempts: int = 1
     metrics: dict[str, Any] = field(default_factory=dict)
     graphs: dict[str, Graph] = field(default_factory=dict)
+    """Stage to graph: the Dynamo graph, and the part that the backend compiles now."""
+    earlier_parts: list[Graph] = field(default_factory=list)
     code: list[Code] = field(default_factory=list)
     guards_text: str = ""
     refusals: tuple[Refusal, ...] = ()
@@ -38,6 +41,28 @@ class Opened:
     gave_up: bool = False
     """Dynamo said that it skips the whole function."""
     done: bool = False
+
+    def begin_graph(self, stage: str) -> None:
+        """Make room for a graph: Dynamo's starts all over, a second one of AOTAutograd's starts the next part."""
+        if stage == "dynamo":
+            self.graphs.clear()
+            self.earlier_parts.clear()
+        elif stage in ("joint", "inference") and self.graphs.keys() & {"joint", "inference"}:
+            done = [graph for graph in self.graphs.values() if graph.stage != "dynamo"]
+            self.earlier_parts += [dataclasses.replace(graph, part=self.part) for graph in done]
+            for graph in done:
+                del self.graphs[graph.stage]
+
+    @property
+    def part(self) -> int:
+        """Number of the part that the backend compiles now."""
+        return 1 + max((graph.part for graph in self.earlier_parts), default=-1)
+
+    def all_graphs(self) -> tuple[Graph, ...]:
+        """The Dynamo graph, then the stages of each part."""
+        dynamo = [graph for graph in self.graphs.values() if graph.stage == "dynamo"]
+        last = [dataclasses.replace(g, part=self.part) for g in self.graphs.values() if g.stage != "dynamo"]
+        return (*dynamo, *self.earlier_parts, *last)
 
     @property
     def name(self) -> str:

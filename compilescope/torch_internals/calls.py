@@ -30,7 +30,7 @@ class Watcher(Protocol):
         """Dynamo starts to look at a frame."""
 
     def frame_ends(self, frame: Any, facts: dict[str, Any]) -> None:
-        """`facts`: ``backend``, ``had_entries``, ``compiled``, ``skip_reason``, ``error``; the last two may be None."""
+        """`facts`: ``backend``, ``had_entries``, ``compiled``, and ``new_code``, ``skip_reason``, ``error`` or None."""
 
     def lookup(self, hit: bool) -> None:
         """A function that has cached entries was called: one accepted, or none."""
@@ -157,7 +157,8 @@ def _watch_frames() -> Callable[[], None]:
         _tell("frame_begins", frame)
         facts: dict[str, Any] = {
             "backend": _backend_name(self),
-            "had_entries": cache_entry is not None, "compiled": False, "skip_reason": None, "error": None,
+            "had_entries": cache_entry is not None, "compiled": False,
+            "new_code": None, "skip_reason": None, "error": None,
         }  # fmt: skip
         try:
             result = convert(self, frame, cache_entry, frame_state)
@@ -165,7 +166,8 @@ def _watch_frames() -> Callable[[], None]:
             facts["error"] = error
             _tell("frame_ends", frame, facts)
             raise
-        facts["compiled"] = getattr(result, "guarded_code", None) is not None
+        guarded = getattr(result, "guarded_code", None)
+        facts["compiled"], facts["new_code"] = guarded is not None, getattr(guarded, "code", None)
         facts["skip_reason"] = getattr(result, "skip_reason", None)
         _tell("frame_ends", frame, facts)
         return result

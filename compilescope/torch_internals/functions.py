@@ -79,24 +79,11 @@ def code_and_locals(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
     """The code object that Dynamo's cache hangs on, and the local variables of a call with these arguments.
 
     None for what has no Python code. TypeError, as Python says it, when the arguments do not fit.
-    A module whose ``forward`` is torch's own is called through ``wrap_inline``: then that wrapper has the cache.
     """
-    plain = fn
-    while not isinstance(plain, torch.nn.Module) and hasattr(plain, "_torchdynamo_orig_callable"):
-        plain = plain._torchdynamo_orig_callable
-    if isinstance(plain, torch.nn.Module) and "_orig_mod" in plain._modules:
-        wrapped = getattr(plain.forward, "_torchdynamo_orig_callable", None)
-        plain = wrapped if wrapped is not None and _is_wrap_inline(wrapped) else plain._orig_mod
-    owner = getattr(plain, "__self__", None)
-    if isinstance(owner, torch.nn.Module) and getattr(plain, "__name__", "") in _MODULE_CALLS:
-        plain = owner
-    if isinstance(plain, torch.nn.Module):
-        plain = plain.forward
+    plain = _function_with_cache(fn)
     if isinstance(plain, MethodType):
         args = (plain.__self__, *args)
         plain = plain.__func__
-    if not isinstance(plain, FunctionType):
-        plain = inspect.unwrap(plain)
     if not isinstance(plain, FunctionType):
         return None
     # `signature` follows __wrapped__, but the frame has the parameters of this very function
@@ -109,6 +96,32 @@ def code_and_locals(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
         except ValueError:  # a name of the enclosing function that has no value yet
             continue
     return plain.__code__, values
+
+
+def code_of(fn: Any) -> tuple[CodeType | None, dict[str, Any]]:
+    """The code object that Dynamo's cache hangs on, and the function's module globals; None for what has none."""
+    plain = _function_with_cache(fn)
+    plain = getattr(plain, "__func__", plain)
+    return getattr(plain, "__code__", None), getattr(plain, "__globals__", {})
+
+
+def _function_with_cache(fn: Any) -> Any:
+    """The function or method whose code has the cache.
+
+    A module whose ``forward`` is torch's own is called through ``wrap_inline``: then that wrapper has it.
+    """
+    plain = fn
+    while not isinstance(plain, torch.nn.Module) and hasattr(plain, "_torchdynamo_orig_callable"):
+        plain = plain._torchdynamo_orig_callable
+    if isinstance(plain, torch.nn.Module) and "_orig_mod" in plain._modules:
+        wrapped = getattr(plain.forward, "_torchdynamo_orig_callable", None)
+        plain = wrapped if wrapped is not None and _is_wrap_inline(wrapped) else plain._orig_mod
+    owner = getattr(plain, "__self__", None)
+    if isinstance(owner, torch.nn.Module) and getattr(plain, "__name__", "") in _MODULE_CALLS:
+        plain = owner
+    if isinstance(plain, torch.nn.Module):
+        plain = plain.forward
+    return plain if isinstance(plain, FunctionType | MethodType) else inspect.unwrap(plain)
 
 
 def disabled_by_environment() -> bool:
