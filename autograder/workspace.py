@@ -89,9 +89,9 @@ def reset(name: str, root: Path = ROOT) -> str:
 
 def _back_up(mine: Path) -> Path:
     now = datetime.now()
-    kept = mine.with_name(f"{mine.stem}.{now:%Y-%m-%d-%H%M%S}{mine.suffix}")
+    kept = mine.with_name(f"backup-{now:%Y-%m-%d-%H%M%S}{mine.suffix}")
     if kept.exists():
-        kept = mine.with_name(f"{mine.stem}.{now:%Y-%m-%d-%H%M%S-%f}{mine.suffix}")
+        kept = mine.with_name(f"backup-{now:%Y-%m-%d-%H%M%S-%f}{mine.suffix}")
     shutil.copy2(mine, kept)
     return kept
 
@@ -187,9 +187,9 @@ def lab_command(root: Path, port: int, browser: str | None, first: Lesson) -> li
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={root / MINE}"]
     command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     command += [f"--LabApp.default_url=/lab/tree/{front.as_posix()}"]
-    # A lesson needs no network: neither news, nor a look for updates, nor extensions to install.
-    command += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
-    command += ["--LabApp.extension_manager=readonly"]
+    command += ["--LabApp.extension_manager=readonly"]  # the lock says what is installed
+    # What the terminal says is the address, and what goes wrong.
+    command += ["--ServerApp.log_level=ERROR", "--LabApp.log_level=ERROR"]
     # The layout of other projects names files that are not here.
     command += [f"--LabApp.workspaces_dir={root / MINE / '.workspaces'}"]
     if browser == "none":
@@ -201,16 +201,25 @@ def lab_command(root: Path, port: int, browser: str | None, first: Lesson) -> li
     return command
 
 
+def lab_environment(root: Path) -> dict[str, str]:
+    """The environment for that command: the course's own settings of JupyterLab come first.
+
+    They leave out its announcements, which ask the network, and nbgrader's panes, which are for those who teach.
+    """
+    folders = [str(root / "assets" / "jupyterlab"), os.environ.get("JUPYTER_CONFIG_PATH", "")]
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, folders))}
+
+
 def main_lab(args: argparse.Namespace) -> int:
     """``python -m autograder lab [--port N] [--browser none]``: returns when JupyterLab ends."""
     for sentence in hand_out():
         print(sentence)
     require_port(args.port)
-    command = lab_command(ROOT, args.port, args.browser, lessons()[0])
+    command, environment = lab_command(ROOT, args.port, args.browser, lessons()[0]), lab_environment(ROOT)
     sys.stdout.flush()
     if os.name == "posix":
-        os.execv(command[0], command)  # Ctrl-C then reaches JupyterLab itself
-    return subprocess.call(command)
+        os.execve(command[0], command, environment)  # Ctrl-C then reaches JupyterLab itself
+    return subprocess.call(command, env=environment)
 
 
 def main_reset(args: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import stat
@@ -32,6 +33,7 @@ def release(root, *sources, name=FIRST):
     path = root / "notebooks" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(notebook(*sources))
+    shutil.copytree(workspace.ROOT / "assets" / "jupyterlab", root / "assets" / "jupyterlab", dirs_exist_ok=True)
     source = (root / "solutions" / name).with_suffix(".py")
     source.parent.mkdir(parents=True, exist_ok=True)
     source.touch()
@@ -130,9 +132,9 @@ def test_reset_gives_a_fresh_lesson_and_keeps_dated_backups(root):
     for answer in ("first try", "second try"):
         mine(root).write_text(answer)
         said = workspace.reset("01", root)
-        assert "is fresh; what you had is first.20" in said
+        assert "is fresh; what you had is backup-20" in said
         assert mine(root).read_bytes() == (root / "notebooks" / FIRST).read_bytes()
-    backups = sorted(path.read_text() for path in mine(root).parent.glob("first.20*.ipynb"))
+    backups = sorted(path.read_text() for path in mine(root).parent.glob("backup-20*.ipynb"))
     assert backups == ["first try", "second try"]
     assert workspace.hand_out(root) == []
 
@@ -234,14 +236,21 @@ def test_a_port_that_does_not_exist_is_one_sentence():
         workspace.require_port(70000)
 
 
-def test_lesson_1_is_in_front_and_nothing_asks_the_network(root):
+def test_lesson_1_is_in_front(root):
     workspace.hand_out(root)
     command = workspace.lab_command(root, 8899, "none", lessons(root)[0])
     assert f"--LabApp.default_url=/lab/tree/{FIRST}" in command
     assert "--no-browser" in command
     assert "--ServerApp.port=8899" in command
-    assert "--LabApp.news_url=None" in command
     assert "--browser=firefox" in workspace.lab_command(root, 8899, "firefox", lessons(root)[0])
+
+
+def test_jupyterlab_takes_the_settings_of_the_course_before_those_of_the_user(monkeypatch):
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/of/the/user")
+    first, second = workspace.lab_environment(workspace.ROOT)["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert second == "/of/the/user"
+    settings = json.loads((Path(first) / "labconfig" / "page_config.json").read_text())
+    assert settings["disabledExtensions"]["@jupyterlab/apputils-extension:announcements"]
 
 
 def test_a_broken_first_lesson_opens_its_folder_instead(root):
@@ -280,22 +289,26 @@ def test_make_lab_serves_lesson_1(root, tmp_path):
     with log.open("w") as out:
         server = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ | {"JUPYTER_TOKEN": "t"})
     try:
-        wait_for(log, f"http://127.0.0.1:{port}", server)
+        wait_for(port, log, server)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/?token=t", timeout=30) as page:
             assert page.url.split("?")[0].endswith(f"/lab/tree/{FIRST}")
+            hidden = json.loads(re.search(r'config-data"[^>]*>(.*?)</script>', page.read().decode(), re.S)[1])
+            hidden = hidden["disabledExtensions"]
+            assert {"@jupyterlab/apputils-extension:announcements", "@jupyter/nbgrader"} <= set(hidden)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/contents/{FIRST}?token=t", timeout=30) as answer:
             assert json.load(answer)["type"] == "notebook"
+        assert "nbgrader" not in log.read_text()
     finally:
         server.terminate()
         server.wait(20)
 
 
-def wait_for(log, word, server):
+def wait_for(port, log, server):
     for _ in range(300):
-        said = log.read_text()
-        if word in said and "default_url" not in said.rsplit(word, 1)[1]:
-            return said
-        assert server.poll() is None, said
+        with socket.socket() as probe:
+            if not probe.connect_ex(("127.0.0.1", port)):
+                return
+        assert server.poll() is None, log.read_text()
         time.sleep(0.1)
     pytest.fail(log.read_text())
 
