@@ -27,6 +27,8 @@ class Text:
     nodes: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """(1-based line, names of the nodes it computes)."""
     left_out: str = ""
+    language: str = ""
+    """``C++``, ``Triton``…, for the pane's title."""
 
 
 def code_text(compiled: Compile, module: int, links: Links) -> Text:
@@ -46,7 +48,7 @@ def code_text(compiled: Compile, module: int, links: Links) -> Text:
     cut = [f"{first - 1} lines of imports"] if first > 1 else []
     cut += [f"{last - shown} lines of code"] if last > shown else []
     left = f"Left out: {' and '.join(cut)}. The whole text is code.text." if cut else ""
-    return Text(f"{code.which} · {_language(code)}", chunks, spans, nodes, left)
+    return Text(code.which, chunks, spans, nodes, left, _language(code))
 
 
 def graph_text(graph: Graph) -> Text:
@@ -118,7 +120,7 @@ def _marked(code: Code, lines: list[str], first: int, last: int) -> list[str]:
             for i in range(kernel.lines[0], min(kernel.lines[1], len(lines)) + 1):
                 language[i] = "cpp"
     for i in range(1, len(lines) + 1):
-        if re.search(r"async_compile\.|^'''\)|^\"\"\"\)", lines[i - 1]):
+        if re.search(r"async_compile\.|^('''|\"\"\")", lines[i - 1]):
             language[i] = "text"
     marked: list[str] = []
     start = first
@@ -146,4 +148,4 @@ def _without_remarks(code: Code, first: int, marked: list[str]) -> tuple[tuple[i
 
 def _language(code: Code) -> str:
     kinds = {kernel.language for kernel in code.kernels} - {"extern"}
-    return {"cpp": "C++", "triton": "Triton"}.get(next(iter(kinds), ""), "wrapper") if len(kinds) < 2 else "generated"
+    return " and ".join({"cpp": "C++", "triton": "Triton"}[kind] for kind in sorted(kinds))

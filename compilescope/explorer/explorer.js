@@ -19,7 +19,8 @@ const theme = () => {
   root.dataset.dark = jp ? jp === "false" : code ? code[1] === "dark" : matchMedia("(prefers-color-scheme:dark)").matches;
 };
 theme();
-new MutationObserver(theme).observe(document.body, {attributes: true, attributeFilter: ["data-jp-theme-light", "class"]});
+const watch = new MutationObserver(() => root.isConnected ? theme() : watch.disconnect());
+watch.observe(document.body, {attributes: true, attributeFilter: ["data-jp-theme-light", "class"]});
 matchMedia("(prefers-color-scheme:dark)").addEventListener("change", theme);
 
 const open = new Set();
@@ -160,7 +161,8 @@ function drawGraphs() {
   T.parts.forEach((part, p) => {
     part.before.forEach(s => stack.append(seam(s)));
     const many = T.parts.length > 1;
-    const title = many || part.fn ? `<b>${esc(part.name)}</b> <code>${esc(part.fn)}</code> <span class="id">${esc(part.id)}</span>` : "";
+    const ops = stage in part.pics ? D.pics[part.pics[stage]].ops : 0;
+    const title = many || part.fn ? `<b>${esc(part.name)}</b> <code>${esc(part.fn)}</code> <span class="id">${ops ? plural(ops, "op") + " · " : ""}compile ${esc(part.id)}</span>` : "";
     if (title) stack.append(make("div", "gh", title));
     nodes[p] = new Map();
     if (part.error) stack.append(make("div", "none", `<b>The compile failed</b><p>${esc(part.error)}</p>`));
@@ -296,8 +298,8 @@ function setDoc(p, d) {
   code.section.hidden = false; delete panes.dataset.code; code.body.scrollTop = 0;
   code.head.textContent = "";
   const tab = part.docs.map(([, i], d) => [String(d), D.pics[i].t]);
-  code.title.textContent = (T.parts.length > 1 ? part.name + ": " : "") + (part.which.length ? "generated code" : "graph as text");
-  if (T.parts.length < 2) code.title.textContent = code.title.textContent.replace(/^g/, "G");
+  const kind = part.which.length ? `Generated ${text.g || "code"}` : "Graph as text";
+  code.title.textContent = (T.parts.length > 1 ? part.name + " · " : "") + kind;
   if (tab.length > 1) code.head.append(tabs("Text", tab, String(d), key => setDoc(p, +key)));
   else code.head.append(make("span", "id", esc(tab[0][1])));
 }
@@ -443,8 +445,8 @@ tools.addEventListener("click", e => { if (/zoom/.test(e.target.title)) touched 
 graph.body.addEventListener("wheel", e => { if (e.ctrlKey || e.metaKey) { e.preventDefault(); touched = true; setZoom(zoom * (e.deltaY < 0 ? 1.12 : 1 / 1.12)); } }, {passive: false});
 let drag = null;
 graph.body.addEventListener("pointerdown", e => { if (e.button === 0 && e.pointerType === "mouse" && !e.target.closest("g.n,button")) drag = [e.clientX, e.clientY, graph.body.scrollLeft, graph.body.scrollTop]; });
-window.addEventListener("pointermove", e => { if (drag) graph.body.scrollTo(drag[2] + drag[0] - e.clientX, drag[3] + drag[1] - e.clientY); });
-window.addEventListener("pointerup", () => { drag = null; });
+graph.body.addEventListener("pointermove", e => { if (!drag) return; if (!graph.body.hasPointerCapture(e.pointerId)) graph.body.setPointerCapture(e.pointerId); graph.body.scrollTo(drag[2] + drag[0] - e.clientX, drag[3] + drag[1] - e.clientY); });
+for (const end of ["pointerup", "pointercancel"]) graph.body.addEventListener(end, () => { drag = null; });
 new ResizeObserver(() => { if (graph.body.clientWidth !== width) { width = graph.body.clientWidth; if (!touched) fit(); } }).observe(graph.body);
 
 drawSource();

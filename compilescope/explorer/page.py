@@ -173,6 +173,7 @@ def _picture(picture: Picture, files: dict[str, int]) -> dict[str, Any]:
     return {
         "w": picture.width,
         "h": picture.height,
+        "ops": sum(s.node.op == "call" for s in picture.shapes) + len(picture.hidden),
         "n": nodes,
         "e": [[index[a], index[b], path] for a, b, path in picture.edges],
         "o": [[o.x, o.y, o.width, o.height, o.title, -1 if o.kernel is None else o.kernel] for o in picture.outlines],
@@ -187,6 +188,7 @@ def _text(text: Text) -> dict[str, Any]:
         "k": [[number, _runs(lines)] for number, lines in text.kernels],
         "n": {line: list(names) for line, names in text.nodes},
         "x": text.left_out,
+        "g": text.language,
     }
 
 

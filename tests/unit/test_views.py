@@ -141,12 +141,14 @@ def test_kernel_bars_share_one_scale():
 def test_a_floor_and_a_measured_time_are_shown_with_their_source():
     run = runs.fused_run()
     code = run.compiles[0].code[0]
-    kernels = tuple(replace(k, floor_us=1.5, floor_source="3.35 TB/s", time_us=2.25) for k in code.kernels)
+    kernels = tuple(
+        replace(k, floor_us=1.5, floor_source="131,072 bytes at 3.35 TB/s", time_us=2.25) for k in code.kernels
+    )
     run = replace(run, compiles=(replace(run.compiles[0], code=(replace(code, kernels=kernels),)),))
     html = kernel_bars(run).html
     assert "1.5 µs" in html
-    assert "2.25 µs" in html
-    assert "Floor: 3.35 TB/s" in html
+    assert "2.25 µs (×1.5)" in html
+    assert "Floor: the least time, at 3.35 TB/s." in html
 
 
 @pytest.mark.parametrize("view", [timeline, road, guard_tree, kernel_bars])
