@@ -10,7 +10,7 @@ from compilescope.facts import Guard, Source
 _LEAF = re.compile(r"^(?P<bar>[| ]*)\+- (?P<kind>[A-Za-z_]+): (?P<rest>.*)$")
 _SOURCE = re.compile(r"source=(.*?), accessed_by")
 _WHERE = re.compile(
-    r"\s+#(?: (?P<code>.*?)\s*#)? (?P<file>[^\s#]+?):(?P<line>\d+) in (?P<function>\S+)(?: \(HINT: .*)?\s*$"
+    r"\s+#(?: (?P<code>.*?)\s*#)? (?P<file>cell \w+|[^\s#]+?):(?P<line>\d+) in (?P<function>\S+)(?: \(HINT: .*)?\s*$"
 )
 
 
