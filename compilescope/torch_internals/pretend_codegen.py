@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import types
 import warnings
@@ -15,6 +16,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from compilescope.torch_internals.pretend_capture import Captured, copied, copy_graph
+from compilescope.torch_internals.pretend_decompositions import gpu_decompositions
 from compilescope.torch_internals.pretend_world import pretended_gpu
 
 Record = tuple[dict[str, object], str | None]
@@ -93,6 +95,7 @@ def _compile(captured: Captured, gpu: str, records: list[Record], lowered: list[
         torch.set_grad_enabled(captured.grad),
         inductor_config.patch({"force_disable_caches": True, "trace.provenance_tracking_level": 1}),
         functorch_config.patch({"force_non_lazy_backward_lowering": True}),
+        gpu_decompositions(),
         torch._guards.tracing(torch._guards.TracingContext(captured.fake_mode)),
         torch._guards.compile_context(torch._guards.CompileContext(captured.compile_id)),
     ):
@@ -129,13 +132,19 @@ def _lower(
         mode = FakeTensorMode(shape_env=known.shape_env if known is not None else None, allow_non_fake_inputs=True)
         module = on_cuda(gm, mode)
         inputs = [_as_cuda(value, mode) for value in example_inputs]
-        context = torch._guards.TracingContext(mode)
-        outer = torch._guards.TracingContext.try_get()
-        context.aot_graph_name = getattr(outer, "aot_graph_name", None)  # the code's first line tells which graph it is
+        context = _context(mode)
         constants: dict[str, torch.Tensor] = {}
         with _keep_code(records, constants), torch._guards.tracing(context):
             compile_fx_inner(module, inputs, cudagraphs=None, **options)
     return constants
+
+
+def _context(mode: Any) -> torch._guards.TracingContext:
+    """What AOTAutograd tells Inductor of this graph (its name, buffers it may reuse), with the GPU's fake mode."""
+    outer = torch._guards.TracingContext.try_get()
+    context = copy.copy(outer) if outer is not None else torch._guards.TracingContext(mode)
+    context.fake_mode = mode
+    return context
 
 
 def on_cuda(gm: torch.fx.GraphModule, mode: Any) -> torch.fx.GraphModule:

@@ -189,7 +189,7 @@ def _patch_inductor(stack: contextlib.ExitStack) -> None:
 
     _put(stack, joint_graph, "lazy_init", lambda device=None: lazy_init(torch.device("cpu")))
     _put(stack, folder, "_deduce_value", deduce_on_cpu)
-    _put(stack, GraphLowering, "constant_name", _constant_name)
+    _put(stack, GraphLowering, "constant_name", lambda self, name, device_override: name)
     cache = select_algorithm.AlgorithmSelectorCache
     _put(stack, cache, "make_precompile_fn", lambda self, *_, **__: lambda: None)
     _put(stack, cache, "make_benchmark_fn", classmethod(lambda cls, *_, **__: _in_order_of_making))
@@ -202,15 +202,6 @@ def _patch_inductor(stack: contextlib.ExitStack) -> None:
             {"compile_threads": 1, "force_disable_caches": True, "benchmark_fusion": False, template_fusion: False}
         )
     )
-
-
-def _constant_name(graph: Any, name: str, device_override: torch.device | None) -> str:
-    """As `GraphLowering.constant_name` names a constant's copy on the GPU; the copy stays on the CPU."""
-    if device_override is None or graph.constants[name].device == device_override:
-        return name
-    copied = f"{name}_{device_override.type}{device_override.index or 0}"
-    graph.constants[copied] = graph.constants[name]
-    return copied
 
 
 def _in_order_of_making(choices: Any) -> dict[Any, float]:

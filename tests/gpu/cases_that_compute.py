@@ -276,3 +276,50 @@ def max_pool(x):
 @case(floats(2, 4, 16, 16), backward=True)
 def average_pool(x):
     return F.avg_pool2d(x, 2)
+
+
+# ---------------------------------------------------------------- where a CPU and a GPU take different decompositions
+@case(floats(1, 128), floats(128, 64), floats(64), backward=True)
+def linear_one_row(x, w, b):
+    return torch.relu(x @ w + b)
+
+
+@case(floats(64, 1), floats(1, 48), floats(48))
+def outer_product_addmm(x, w, b):
+    return torch.addmm(b, x, w)
+
+
+@case(floats(8, 1, 64), floats(8, 64, 1))
+def batched_dot(x, y):
+    return torch.bmm(x, y) + 1
+
+
+@case(floats(33, 65, dtype=BF16), floats(65, 31, dtype=BF16))
+def matmul_odd_sizes_bf16(x, w):
+    return torch.relu(x @ w)
+
+
+@case(floats(2, 3, 8, 8), backward=True)
+def upsample_bilinear(x):
+    return F.interpolate(x, scale_factor=2.0, mode="bilinear")
+
+
+@case(floats(2, 3, 8, 8))
+def reflection_pad(x):
+    return F.pad(x, (1, 1, 1, 1), mode="reflect") * 2
+
+
+@case(floats(8, 16, 8, 8, dtype=BF16), floats(16, dtype=BF16), floats(16, dtype=BF16), backward=True)
+def batch_norm_bf16(x, w, b):
+    return torch.relu(F.batch_norm(x, None, None, w, b, training=True))
+
+
+@case(floats(2, 4, 64, 32, dtype=BF16), floats(2, 4, 64, 32, dtype=BF16), floats(2, 4, 64, 32, dtype=BF16))
+def attention_function(q, k, v):
+    return F.scaled_dot_product_attention(q * 2, k, v) + 1
+
+
+@case(floats(4, 8, 16, 16), floats(8, 8, 3, 3), floats(8), backward=True)
+def conv_batch_norm_train(x, w, g):
+    y = F.conv2d(x, w, padding=1)
+    return F.gelu(F.batch_norm(y, None, None, g, None, training=True))

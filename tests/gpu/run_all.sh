@@ -4,7 +4,7 @@ set -u
 cd "$(dirname "$0")/../.."
 : "${OUT:=.}"
 export OUT PYTHONPATH="$PWD:${PYTHONPATH:-}" TORCHINDUCTOR_CACHE_DIR="${TORCHINDUCTOR_CACHE_DIR:-$OUT/inductor-cache}"
-python -m pytest tests/gpu -m gpu --require-gpu -q --tb=short -p no:cacheprovider -o addopts="" -o timeout=0 \
+python -m pytest tests/gpu -m gpu --require-gpu -q --tb=short -p no:cacheprovider -p no:logging -o addopts="" -o timeout=0 \
   -W ignore 2>&1 | tail -n 400 > "$OUT/gpu_tests.txt"
 status=${PIPESTATUS[0]}
 python tests/gpu/table.py "$OUT/gpu_report.json" > "$OUT/gpu_report.md"

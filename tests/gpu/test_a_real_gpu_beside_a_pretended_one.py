@@ -6,17 +6,18 @@ import importlib
 
 import pytest
 import torch
+
 from cases import CASES
+from compilescope.torch_internals.pretend_assemble import machine_code
 from test_pretended_equals_real import PRETENDED_FOR
 from triton_text import pretended, real
-
-from compilescope.torch_internals.pretend_assemble import machine_code
 
 SOME = [case for case in CASES if case.name in ("softmax", "layer_norm", "gelu_exact", "cross_entropy", "adam_step")]
 
 
 @pytest.mark.gpu
 def test_pretending_leaves_the_real_gpu_as_it_was(gpu: str):
+    torch.manual_seed(0)  # as each case does for its arguments
     state = torch.cuda.get_rng_state()
     x = torch.randn(64, 64, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
     before = torch.relu(x @ x).sum().item()
@@ -40,14 +41,15 @@ def test_registers_spills_and_shared_memory_are_the_real_ones(case, gpu: str, re
     }
     compared = 0
     for path in on_gpu.paths:
-        for name, source in on_gpu.kernels.items():
+        for name, source in on_gpu.sources.items():
             tuner = getattr(modules.get(path), name, None)
             if tuner is None or len(tuner.launchers) != 1:
                 continue
             launcher = tuner.launchers[0]
             place = [str(one) for one in tuner.configs].index(str(launcher.config)) if tuner.configs else 0
             made = machine_code({name: source}, target, place)[name]
-            got = (made.get("registers"), made.get("shared"))
+            assert "error" not in made, made["error"]
+            got = (made["registers"], made["shared"])
             report.append(
                 {"case": case.name, "kernel": name, "real": [launcher.n_regs, launcher.shared], "assembled": got}
             )

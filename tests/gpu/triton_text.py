@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 import torch
-from cases import Case
 
+from cases import Case
 from compilescope.reading.generated import read_code
 from compilescope.torch_internals import records, settings
 from compilescope.torch_internals.pretend_capture import capturing, latest
@@ -25,6 +25,8 @@ class Written:
     """What Inductor wrote: Triton sources by kernel name, in order, and the launches of each wrapper."""
 
     kernels: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    """As they were written, by the same names."""
     launches: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
 
@@ -34,6 +36,7 @@ class Written:
                 name = kernel.name
                 while name in self.kernels:  # forward and backward count from 0 again
                     name += "'"
+                self.sources[name] = kernel.source
                 self.kernels[name] = _CACHE_FLAGS.sub("", kernel.source)
         self.launches += [re.sub(r"stream=\w+", "", line) for line in _LAUNCH.findall(code)]
 
