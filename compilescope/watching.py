@@ -18,7 +18,7 @@ from compilescope.reading.cells import CellNames, cell_numbers
 from compilescope.reading.outcomes import OpenCall, Seen
 from compilescope.reading.skips import REMEDIES
 from compilescope.reading.stacks import belongs_to_learner, learners_line
-from compilescope.torch_internals import entries, functions, fusion, live_nodes
+from compilescope.torch_internals import entries, functions, fusion, live_nodes, records
 
 _IDS = ("frame_id", "frame_compile_id", "compiled_autograd_id")
 _watched_threads: dict[int, int] = {}
@@ -175,6 +175,7 @@ class Watch:
     def built(self, cells: CellNames) -> Builder:
         """All records, read."""
         builder = Builder()
+        builder.strings = {number: cells.file(text) for number, text in records.interned_strings().items()}
         for meta, payload, live in self.records:
             for side in ("before", "after") if "frame_seen" in meta else ():
                 code = meta["frame_seen"][side]

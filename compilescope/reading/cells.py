@@ -32,6 +32,8 @@ class CellNames:
         """The name to show for this file: itself, unless it is a cell."""
         if not _CELL_FILE.fullmatch(file):
             return file
+        # guard comments carry only the end of a path
+        file = next((whole for whole in (*self.numbers, *self.names) if whole.endswith(file)), file)
         if file not in self.names:
             number = self.numbers.get(file)
             self.names[file] = f"cell {number}" if number else f"cell {chr(ord('A') + len(self.names) % 26)}"

@@ -29,3 +29,13 @@ def listen(sink: Sink) -> Callable[[], None]:
     listener = _Listener(sink)
     logger.addHandler(listener)
     return lambda: logger.removeHandler(listener)
+
+
+def interned_strings() -> dict[int, str]:
+    """Number to file name, for the names that torch wrote out in an earlier record and now only numbers.
+
+    Leans on ``torch._logging.structured.INTERN_TABLE`` (2.11 to 2.15).
+    """
+    from torch._logging import structured
+
+    return {number: text for text, number in getattr(structured, "INTERN_TABLE", {}).items()}
