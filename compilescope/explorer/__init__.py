@@ -12,6 +12,8 @@ from compilescope.facts import Run
 from compilescope.text import describe
 from compilescope.views.display import Display, compose, show_display
 
+_SCRIPTS = ("markup", "unfold", "explorer")
+
 __all__ = ["explore", "save_html", "show"]
 
 
@@ -28,17 +30,17 @@ def explore(run: Run, *, fold: bool = True, ptx: bool = False, others: Sequence[
         raise TypeError(f"show wants the run that observe gave, but got {type(run).__name__}: show(run).")
     pages = [Page.of(one, fold=fold) for one in (run, *run.pretended, *others)]
     text = "\n\n".join(describe(one) for one in (run, *others))
-    html = compose(headline(run), still(pages[0]), text, package=__name__, name="explorer", data=data(pages, ptx=ptx))
+    html = compose(headline(run), still(pages[0]), text, package=__name__, names=_SCRIPTS, data=data(pages, ptx=ptx))
     return Display(headline(run), html, text)
 
 
-def show(run: Run | Display, *, fold: bool = True, ptx: bool = False) -> None:
+def show(run: Run | Display, *, fold: bool = True, ptx: bool = False, others: Sequence[Run] = ()) -> None:
     """Show what the compiler did: your source, its graphs and the generated code, linked.
 
     Point at a line, a node or a kernel, and the other panes follow. In a terminal it prints the same as text.
     Takes another view, too: ``show(timeline(run))``. Arguments as in `explore`.
     """
-    show_display(run if isinstance(run, Display) else explore(run, fold=fold, ptx=ptx))
+    show_display(run if isinstance(run, Display) else explore(run, fold=fold, ptx=ptx, others=others))
 
 
 def save_html(run: Run, path: str | Path, *, fold: bool = True, ptx: bool = True, others: Sequence[Run] = ()) -> Path:

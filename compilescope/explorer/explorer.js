@@ -1,14 +1,7 @@
 // The explorer: draws the data of page.py into `root` and keeps source, graph and code on the same spot.
 function explorer(root, css, D) {
 "use strict";
-const SVG = "http://www.w3.org/2000/svg", CLASS = "ksncf"; // \ue000 opens the first class, \ue00f closes
-const twin = root.querySelector("details"), still = root.querySelector("img");
-const esc = s => String(s).replace(/[&<>"]/g, c => "&#" + c.charCodeAt(0) + ";");
-const prose = s => esc(s).replace(/`([^`]+)`/g, "<code>$1</code>");
-const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
-const make = (tag, cls, html) => { const e = document.createElement(tag); if (cls) e.className = cls; if (html != null) e.innerHTML = html; return e; };
-const spans = s => esc(s).replace(/[\ue000-\ue00f]/g, c => c === "\ue00f" ? "</span>" : `<span class="${CLASS[c.charCodeAt(0) - 0xe000]}">`);
-const words = s => s.replace(/^([a-z]+)(\d+)/, (_, t, n) => ({f: "float", bf: "bfloat", i: "int", u: "uint"}[t] || (t + n === "b8" ? "bool" : t)) + (t + n === "b8" ? "" : n) + " ");
+const twin = root.querySelector("details");
 
 root.textContent = "";
 root.className = "cs";
@@ -96,7 +89,7 @@ function drawSource() {
     src.body.append(box);
   });
   if (D.src.length === 1) src.title.textContent = D.src[0].t === "your cell" ? "Your code" : D.src[0].t;
-  if (!D.src.length) src.section.hidden = true;
+  if (!D.src.length) { src.section.hidden = true; panes.dataset.src = "none"; }
 }
 const lineOf = at => !at ? null : src.body.querySelector(`.l[data-f="${at[0]}"][data-l="${at[1]}"]`);
 
@@ -192,7 +185,6 @@ function strip() {
     b.classList.add("jump"); graph.head.append(b);
   });
 }
-const el = (tag, attrs, text) => { const e = document.createElementNS(SVG, tag); for (const a in attrs) e.setAttribute(a, attrs[a]); if (text != null) e.textContent = text; return e; };
 function drawing(P, p, part) {
   const svg = el("svg", {viewBox: `0 0 ${P.w} ${P.h}`, role: "group", "aria-label": `${part.name}, ${D.stages[stage]}: ${plural(P.n.length, "node")}`});
   svg.dataset.w = P.w; svg.dataset.h = P.h;
@@ -227,37 +219,6 @@ function drawing(P, p, part) {
   const first = list.find(n => n.op === "c") || list[0];
   if (first) first.el.setAttribute("tabindex", 0);
   return svg;
-}
-// The picture with every block drawn: copies of the first one below each other, the rest moved down.
-function unfold(P) {
-  const Q = {w: P.w + 30, h: P.h, n: P.n.map(n => [...n]), e: P.e.map(e => [...e]), o: P.o.map(o => [...o]), f: []};
-  const frames = Q.o.filter(o => o[5] < 0);
-  P.f.forEach(([shown, hidden], f) => {
-    const inside = new Set(shown), frame = frames[f], step = frame[3] + 26, count = hidden.length / shown.length, down = count * step, end = frame[1] + frame[3];
-    const line = (a, b) => { const A = Q.n[a], B = Q.n[b]; return `M${A[3]} ${A[4] + 18}L${B[3]} ${B[4] - 18}`; };
-    const enter = new Set(), leave = new Set(), after = i => !inside.has(i) && Q.n[i][4] > end;
-    Q.e.forEach(([a, b]) => { if (!inside.has(a) && inside.has(b) && Q.n[a][6] === "c") enter.add(b); if (inside.has(a) && !inside.has(b)) leave.add(a); });
-    const low = Q.n.map((_, i) => after(i));
-    Q.n.forEach((n, i) => { if (low[i]) n[4] += down; });
-    Q.o.forEach(o => { if (o !== frame && o[1] > end) o[1] += down; });
-    const moved = (d, dy) => d.replace(/([\d.-]+) ([\d.-]+)/g, (_, x, y) => x + " " + (+y + dy));
-    const own = Q.e.filter(([a, b]) => inside.has(a) && inside.has(b));
-    Q.e.forEach(e => { if (low[e[0]] && low[e[1]]) e[2] = moved(e[2], down); else if (low[e[1]] && !inside.has(e[0])) e[2] = line(e[0], e[1]); });
-    const frameOf = [...frame];
-    frame[4] = frame[4].replace(/:.*/, "") + ", block 1";
-    let before = i => i;
-    for (let c = 0; c < count; c++) {
-      const at = Q.n.length, here = i => at + shown.indexOf(i), dy = (c + 1) * step;
-      shown.forEach((i, j) => { const n = [...P.n[i]]; n[0] = hidden[c * shown.length + j]; n[4] = Q.n[i][4] + dy; Q.n.push(n); });
-      own.forEach(([a, b, d]) => Q.e.push([here(a), here(b), moved(d, dy)]));
-      const last = before; leave.forEach(a => enter.forEach(b => Q.e.push([last(a), here(b), line(last(a), here(b))])));
-      Q.o.push([frameOf[0], frameOf[1] + dy, frameOf[2], frameOf[3], "block " + (c + 2), -1]);
-      before = here;
-    }
-    Q.e.forEach(e => { if (inside.has(e[0]) && low[e[1]]) { e[0] = before(e[0]); e[2] = line(e[0], e[1]); } });
-    Q.h += down;
-  });
-  return Q;
 }
 function dots() {
   src.body.querySelectorAll(".l").forEach(l => {

@@ -68,7 +68,7 @@ def show_display(view: Display) -> None:
         display(view)
 
 
-def compose(title: str, svg: str, text: str, *, package: str, name: str, data: object) -> str:
+def compose(title: str, svg: str, text: str, *, package: str, names: tuple[str, ...], data: object) -> str:
     """HTML that shows `svg` as an image with `text` below, until a script swaps the interactive view in.
 
     The image is a data URI: JupyterLab's sanitizer keeps it in an untrusted notebook, where it drops an inline SVG but
@@ -78,14 +78,15 @@ def compose(title: str, svg: str, text: str, *, package: str, name: str, data: o
         title: alternative text of the image.
         svg: the static picture, a whole ``<svg>`` element.
         text: the text twin.
-        package: package that holds ``{name}.js`` and ``{name}.css``.
-        name: base name of both files; the script defines a function of that name taking ``(root, css, data)``.
+        package: package that holds the scripts ``{name}.js`` and the style.
+        names: the scripts, in order; the last defines a function of its name taking ``(root, css, data)``, and beside
+            it lies its ``.css``.
         data: handed to the script as JSON.
     """
-    folder = files(package)
-    script = (folder / f"{name}.js").read_text(encoding="utf-8")
-    css = (folder / f"{name}.css").read_text(encoding="utf-8")
-    run = f"(()=>{{{script}\nconst r=document.currentScript.parentElement;{name}(r,...r.facts)}})()"
+    folder, main = files(package), names[-1]
+    script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    css = (folder / f"{main}.css").read_text(encoding="utf-8")
+    run = f"(()=>{{{script}\nconst r=document.currentScript.parentElement;{main}(r,...r.facts)}})()"
     packed = _packed([run, css, data])
     return (
         f'<div class="compilescope"><img alt="{html.escape(title)}" src="{data_uri(svg)}" style="max-width:100%">'

@@ -9,6 +9,7 @@ import pytest
 from nbconvert import HTMLExporter
 
 from compilescope.explorer import explore, save_html
+from compilescope.facts import Graph
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import explorer_runs as runs
@@ -70,6 +71,23 @@ def test_in_an_untrusted_notebook_the_picture_is_shown_and_nothing_spills(lab, o
     assert len(visible) < 200
     assert "{" not in visible
     shot(page, "jupyterlab_untrusted")
+
+
+def test_the_smaller_views_are_tables_in_an_untrusted_notebook(lab, open_page, shot):
+    from compilescope import views
+    from test_views import CALLS, guarded_run
+
+    folder, address = lab
+    run = replace(guarded_run(), calls=CALLS)
+    book = notebook(views.timeline(run))
+    book.cells += [*notebook(views.guard_tree(run)).cells, *notebook(views.kernel_bars(runs.fused_run())).cells]
+    nbformat.write(book, folder / "views.ipynb")
+    page = open_page(address("views.ipynb"), 1280, 1400)
+    page.wait_for_selector(".jp-OutputArea table", timeout=60_000)
+    shown = page.locator(".jp-Notebook").inner_text()
+    assert ".cv" not in shown
+    assert "gave up" in shown
+    shot(page, "jupyterlab_untrusted_views")
 
 
 def test_an_exported_page_is_interactive_without_a_network(tmp_path, open_page, shot):
@@ -167,6 +185,28 @@ def test_search_finds_nodes_and_says_how_many(saved, open_page):
     assert "2 nodes match" in page.locator(".cs [aria-live]").inner_text()
     page.fill(".cs input", "nothing like this")
     assert "No node matches" in page.locator(".cs [aria-live]").inner_text()
+
+
+def test_names_that_hold_html_stay_text_in_every_pane(saved, open_page):
+    nasty = "<img src=x onerror=document.title='hacked'>"
+    graph = Graph("dynamo", "0/0", (runs.entry(nasty), runs.call("y", nasty, (nasty,), 1), runs.result("y")), nasty)
+    run = runs.broken_run()
+    stop = replace(run.breaks[0], reason=nasty, source=replace(run.breaks[0].source, code=nasty))
+    first = replace(run.compiles[0], function=nasty, graphs=(graph,))
+    run = replace(run, compiles=(first, run.compiles[1]), breaks=(stop,), sources={runs.CELL: nasty}, notes=(nasty,))
+    page = open_page(saved(run))
+    page.wait_for_selector(".cs svg g.n")
+    for spot in (".cs g.n.c", ".cs .src .l", ".cs .seam"):
+        page.locator(spot).first.click()
+    assert page.locator("img").count() == 0
+    assert page.title() != "hacked"
+
+
+def test_a_run_without_source_still_shows_its_graph(saved, open_page):
+    page = open_page(saved(replace(runs.fused_run(), sources={})))
+    page.wait_for_selector(".cs svg g.n")
+    assert page.locator(".cs .src").is_hidden()
+    assert page.locator(".cs .graph").bounding_box()["width"] > 450
 
 
 def test_stages_and_targets_have_tabs(saved, open_page):
