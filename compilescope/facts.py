@@ -69,6 +69,8 @@ class Graph:
     compile_id: str
     nodes: tuple[Node, ...]
     text: str = ""
+    part: int = 0
+    """Which piece of the Dynamo graph it belongs to, where the backend cut that into several: DDP does, at buckets."""
 
     def calls(self) -> tuple[Node, ...]:
         """The nodes that compute something (no placeholders, no output)."""
@@ -267,8 +269,13 @@ class Compile:
     bytecode_after: str = ""
     error: str = ""
 
+    @property
+    def parts(self) -> int:
+        """How many graphs the backend compiled for this entry: 1, or more where DDP cut it at its buckets."""
+        return 1 + max((graph.part for graph in self.graphs), default=0) if self.graphs else 0
+
     def graph(self, stage: str) -> Graph | None:
-        """The graph of that stage, or None."""
+        """The graph of that stage, or None; of several parts the first."""
         return next((g for g in self.graphs if g.stage == stage), None)
 
 

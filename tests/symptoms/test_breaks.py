@@ -6,10 +6,10 @@ import warnings
 import pytest
 import torch
 import torch._dynamo as dynamo
-from rows import TORCH, row
 from torch._dynamo.exc import Unsupported
 
 from compilescope import observe
+from rows import TORCH, row
 
 X = torch.ones(4)
 logger = logging.getLogger("tests.symptoms")

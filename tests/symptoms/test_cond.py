@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from rows import TORCH, row
 
 from compilescope import observe
+from rows import TORCH, row
 
 X = torch.ones(4)
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 import torch._dynamo as dynamo
-from rows import row
 from torch import nn
 from torch._dynamo.exc import FailOnRecompileLimitHit
 
 from compilescope import observe
+from rows import row
 
 LIMIT = 8
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from rows import TORCH, row
 from torch import nn
 
 from compilescope import observe
+from rows import TORCH, row
 
 
 class Two(nn.Module):
