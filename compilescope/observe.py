@@ -18,7 +18,7 @@ from compilescope.reading.finish import sources_of
 from compilescope.reading.outcomes import Outcomes
 from compilescope.reading.skips import REMEDIES
 from compilescope.reading.stacks import belongs_to_learner
-from compilescope.torch_internals import calls, functions, fusion, records, settings
+from compilescope.torch_internals import calls, functions, fusion, records, registry, settings
 from compilescope.watching import Watch, source_of_code
 
 Caches = Literal["bypass", "use"]
@@ -114,7 +114,9 @@ def _facts(watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> dict[
     skipped = builder.not_compiled(lambda file: cells.sources({file}).get(file, ""))
     found_calls, not_compiled = Outcomes(watch.calls, compiles, skipped, refused).facts()
     found_calls, not_compiled = _calls_of_plain_code(found_calls, not_compiled, fn, watch)
-    breaks = builder.breaks()
+    breaks = tuple(
+        one if one.gb else dataclasses.replace(one, gb=registry.number_of(one.reason)) for one in builder.breaks()
+    )
     facts: dict[str, Any] = {
         "calls": tuple(_shown(one, cells) for one in found_calls),
         "compiles": compiles,

@@ -68,7 +68,8 @@ def readable_name(fn: Any) -> str:
 def readable_frame(code: CodeType, values: Any) -> str:
     """``price`` or ``Model.forward`` for the code of a frame with these local variables.
 
-    The frame that ``torch._dynamo.external_utils.wrap_inline`` puts round a library module has the module's name.
+    The frame that ``torch._dynamo.external_utils.wrap_inline`` puts round a library module has the module's name
+    (2.11 to 2.15).
     """
     if code.co_name == "inner" and code.co_filename.endswith("external_utils.py"):
         return readable_name(values["fn"]) if "fn" in values else code.co_name
