@@ -245,7 +245,14 @@ class Builder:
     # ------------------------------------------------------------------ facts out
     def compiles(self) -> tuple[Compile, ...]:
         """The compiles in the order they began. A frame that was looked at but not compiled is not among them."""
-        return tuple(close(found) for found in self.opened.values() if found.is_entry)
+        return tuple(self._closed(found) for found in self.opened.values() if found.is_entry)
+
+    def _closed(self, found: Opened) -> Compile:
+        try:
+            return close(found)
+        except Exception as error:
+            self.problems[found.compile_id] = f"{type(error).__name__} while this compile was put together: {error}"
+            return Compile(found.compile_id, found.name, found.file, found.line, found.backend)
 
     def refused(self) -> dict[str, tuple[Refusal, ...]]:
         """Compile id, also of a compile that was given up at the limit, to why the cached entries did not do."""

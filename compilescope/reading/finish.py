@@ -188,7 +188,8 @@ def skipped_frames(opened: list[Opened], text_of: Callable[[str], str]) -> tuple
             source = own_line(found, found.breaks[-1]) or where
             fact = skipped_at_break(found.breaks[-1], name, source, text_of, bool(resumed))
         elif found.metrics.get("fail_type"):
-            reason = f"{found.metrics['fail_type']}: {str(found.metrics.get('fail_reason')).splitlines()[0]}"
+            said = str(found.metrics.get("fail_reason") or "it gives no reason").partition("\n")[0]
+            reason = f"{found.metrics['fail_type']}: {said}"
             fact = NotCompiled(name, reason, REMEDIES["error"], where, "error")
         else:
             reason = "It has no tensor operation to compile."

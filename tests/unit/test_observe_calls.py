@@ -140,13 +140,26 @@ def test_compiling_turned_off_by_the_environment_is_a_loud_fact(monkeypatch):
 def test_a_call_that_raises_ends_in_an_error_and_the_exception_comes_out_unchanged():
     problem = ValueError("mine")
 
+    @torch.compiler.disable
     def raises(x):
         raise problem
 
-    compiled = torch.compile(raises, backend="eager")
+    compiled = torch.compile(lambda x: raises(x + 1), backend="eager")
     with pytest.raises(ValueError, match="mine") as caught, observe() as run:
         compiled(torch.ones(2))
     assert caught.value is problem
+    assert outcomes(run) == ["error"]
+    assert len(run.graphs) == 1
+
+
+def test_a_function_that_raises_while_it_is_traced_says_so():
+    def raises(x):
+        x = x + 1
+        raise ValueError("mine")
+
+    compiled = torch.compile(raises, backend="eager")
+    with pytest.raises(ValueError, match="mine"), observe() as run:
+        compiled(torch.ones(2))
     assert outcomes(run) == ["error"]
     assert [fact.kind for fact in run.not_compiled] == ["raises"]
 

@@ -175,6 +175,19 @@ def test_a_reader_that_fails_leaves_the_call_alone_and_is_reported(monkeypatch):
     assert "tomorrow's format" in run.missing["dynamo_output_graph"]
 
 
+def test_a_fact_that_cannot_be_put_together_costs_only_itself(monkeypatch):
+    import compilescope.reading.build as build
+
+    def broken(*_):
+        raise RuntimeError("an odd stack")
+
+    monkeypatch.setattr(build, "link_breaks", broken)
+    run = observe(torch.compile(sine, backend="eager"), X)
+    assert "an odd stack" in run.missing["breaks"]
+    assert len(run.graphs) == 1
+    assert [call.outcome for call in run.calls] == ["first compile"]
+
+
 def test_a_hook_that_fails_leaves_the_call_alone_and_is_reported(monkeypatch):
     from compilescope.watching import Watch
 
