@@ -7,6 +7,7 @@ and thin, and between two layers of a model only a value or two passes: there it
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 
 from compilescope.explorer.layout import Box, Placed, place, rounded
 
@@ -20,6 +21,12 @@ _GROUP_COST = 60
 
 def place_large(boxes: list[Box], edges: list[tuple[str, str]]) -> Placed:
     """As `layout.place`, for any number of boxes; edges that run past several pieces go along the right side."""
+    return _place_large(tuple(boxes), tuple(edges))
+
+
+@lru_cache(maxsize=64)  # the targets of one run share most of their graphs
+def _place_large(given: tuple[Box, ...], passed: tuple[tuple[str, str], ...]) -> Placed:
+    boxes, edges = list(given), list(passed)
     if len(boxes) <= LARGE:
         return place(boxes, edges)
     order = _order(boxes, edges)
