@@ -106,6 +106,9 @@ def _is_alive(process: int) -> bool:
 
 @contextlib.contextmanager
 def _noted(exercise: Exercise) -> Iterator[None]:
+    if os.environ.get("NBGRADER_EXECUTION"):  # somebody else's answer: not for the instructor's doctor()
+        yield
+        return
     note = RUNNING / str(os.getpid())
     with contextlib.suppress(OSError):  # a full disk must not stop a check; doctor() names it
         RUNNING.mkdir(parents=True, exist_ok=True)

@@ -86,25 +86,25 @@ class Classroom:
         self.lesson.source.write_text(text)
         build(self.root)
 
-    def nbgrader(self, *arguments: str, cwd: Path | None = None, fails: bool = False) -> str:
-        """Run one nbgrader command in the course (or `cwd`); its output."""
+    def nbgrader(self, *arguments: str, cwd: Path | None = None, **env: str) -> str:
+        """Run one nbgrader command in the course (or `cwd`), which must succeed; its output."""
         done = subprocess.run(
             [sys.executable, "-m", "nbgrader", *arguments, f"--Exchange.root={self.exchange}"],
             cwd=cwd or self.root,
-            env=self.env,
+            env={**self.env, **env},
             capture_output=True,
             text=True,
             timeout=500,
         )
         said = done.stdout + done.stderr
-        assert bool(done.returncode) == fails, f"nbgrader {' '.join(arguments)}\n{said[-6000:]}"
+        assert done.returncode == 0, f"nbgrader {' '.join(arguments)}\n{said[-6000:]}"
         return said
 
     def as_student(self, name: str, *arguments: str) -> str:
-        """Run one nbgrader command as this student would, in a folder that has no configuration."""
+        """Run one nbgrader command as this student would: in a home of their own, which has no configuration."""
         folder = self.students / name
         folder.mkdir(exist_ok=True)
-        return self.nbgrader(*arguments, f"--course={COURSE}", f"--student={name}", cwd=folder)
+        return self.nbgrader(*arguments, f"--course={COURSE}", f"--student={name}", cwd=folder, HOME=str(folder))
 
     def hands_in(self, student: str, notebook: NotebookNode | bytes, name: str | None = None) -> Path:
         """Put a submission where `nbgrader collect` would."""

@@ -30,6 +30,7 @@ TOY = Exercise(
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch, tmp_path):
+    monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
     monkeypatch.setattr(learner, "find", lambda name: TOY)
     monkeypatch.setattr(learner, "RUNNING", tmp_path / "running")
     monkeypatch.setattr(learner, "_rung", {})
@@ -92,6 +93,13 @@ def test_the_note_of_a_running_check_is_there_while_it_runs_and_gone_after():
         check("toy_1", {})
     assert seen == ["toy_1"]
     assert list(learner.RUNNING.iterdir()) == []
+
+
+def test_while_nbgrader_runs_a_students_notebook_no_note_is_left(monkeypatch):
+    """An answer that ends its kernel would otherwise greet the instructor in their next notebook."""
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    check("toy_1", {"double": double})
+    assert not learner.RUNNING.exists()
 
 
 def test_a_full_or_locked_disk_stops_no_check(monkeypatch, tmp_path, capfd):
