@@ -10,7 +10,7 @@ from compilescope.interpret import interpret
 from compilescope.observe import observe
 from compilescope.text import describe
 from compilescope.trace import every_rank, from_trace
-from compilescope.views import compare, guard_tree, kernel_bars, road, timeline
+from compilescope.views import compare, guard_tree, kernel_bars, road, saved_bars, timeline
 
 __all__ = [
     "Run",
@@ -27,6 +27,7 @@ __all__ = [
     "observe",
     "road",
     "save_html",
+    "saved_bars",
     "show",
     "timeline",
     "would_recompile",

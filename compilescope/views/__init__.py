@@ -7,5 +7,6 @@ from compilescope.views.display import Display
 from compilescope.views.entry_difference import compare_entries
 from compilescope.views.guard_tree import guard_tree
 from compilescope.views.kernel_bars import kernel_bars
+from compilescope.views.saved_bars import saved_bars
 
-__all__ = ["Display", "compare", "compare_entries", "guard_tree", "kernel_bars", "road", "timeline"]
+__all__ = ["Display", "compare", "compare_entries", "guard_tree", "kernel_bars", "road", "saved_bars", "timeline"]

@@ -20,7 +20,7 @@ COLORS = 8
 def card(title: str, body: str, text: str, origin: str) -> Display:
     """A view from its `body` (HTML, already escaped) and its twin `text`."""
     css = (files(__package__) / "card.css").read_text(encoding="utf-8")
-    head = f"<header><b>{escape(title)}</b><span>{escape(origin)}</span></header>"
+    head = f"<header><b>{escape(title)}</b> <span>{escape(origin)}</span></header>"
     return Display(title, f'<div class="cv"><style>{css}</style>{head}{body}</div>', f"{title}\n{text}\n({origin})")
 
 

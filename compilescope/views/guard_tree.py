@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from compilescope.facts import Compile, Run
-from compilescope.text import count
+from compilescope.text import count, describe_symbols
 from compilescope.views.card import card, escape, place, table
 from compilescope.views.display import Display
-from compilescope.views.guard_words import Words, words
+from compilescope.views.guard_words import Words, plain_name, words
 
 _MOST = 12
 """Guards of one argument that stand open; the rest unfolds."""
@@ -40,6 +40,7 @@ def _entry(compiled: Compile, sources: dict[str, str], *, first: bool) -> str:
     inner = "".join(_group(root, found, sources) for root, found in groups.items())
     said = f"and {count(own, 'guard')} of Dynamo's own: global state, modules and functions it went through."
     rest = f'<p class="mute">{escape(said)}</p>' if own else ""
+    inner += _sizes(compiled, sources)
     name = f"<b>{escape(compiled.function or 'frame')}</b> <span class=mute>entry {escape(compiled.compile_id)}</span>"
     return f"<details{' open' if first else ''}><summary>{name}</summary>{inner}{rest}</details>"
 
@@ -56,10 +57,26 @@ def _group(root: str, found: list[Words], sources: dict[str, str]) -> str:
     return f"<h4>{escape(root)}</h4>{shown}"
 
 
+def _sizes(compiled: Compile, sources: dict[str, str]) -> str:
+    """The sizes that were left open, with what is known of each, and where one was fixed after all."""
+    rows = []
+    for symbol in compiled.symbols:
+        low, high = symbol.minimum, symbol.maximum
+        limits = [f"at least {low}" if low is not None else "", f"at most {high}" if high is not None else ""]
+        fixed = "" if symbol.specialized_to is None else f"fixed to {symbol.specialized_to}"
+        cells = [escape(plain_name(symbol.subject)), escape(" and ".join(filter(None, limits)) or "any"), escape(fixed)]
+        rows.append([f"<code>{escape(symbol.name)}</code>", *cells, place(symbol.specialized_by, sources)])
+    if not rows:
+        return ""
+    return f"<h4>dynamic sizes</h4>{table(['symbol', 'is', 'known', 'lost', 'because of'], rows)}"
+
+
 def _lines(compiled: Compile) -> list[str]:
     groups = grouped(compiled)
     lines = [f"{compiled.function} entry {compiled.compile_id}: {count(len(compiled.guards), 'guard')}"]
     for root, found in groups.items():
         lines.append(f"  {root}")
         lines += [f"    {w.subject}: {w.holds} (broken by {w.breaks})" for w in found[:_MOST]]
+    if compiled.symbols:
+        lines.append(describe_symbols(compiled))
     return lines

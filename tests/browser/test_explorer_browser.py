@@ -60,6 +60,23 @@ def test_in_jupyterlab_running_the_cell_draws_the_graph_and_a_click_links_it_to_
     shot(page, "jupyterlab_trusted")
 
 
+def test_in_jupyterlabs_dark_theme_the_explorer_is_dark(lab, open_page, run_cell, shot):
+    folder, address = lab
+    theme = folder / ".config/lab/user-settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+    theme.parent.mkdir(parents=True)
+    theme.write_text('{"theme": "JupyterLab Dark"}')
+    (folder / "run.json").write_text(runs.fused_run().to_json())
+    nbformat.write(notebook(), folder / "dark.ipynb")
+    page = open_page(address("dark.ipynb"), 1280, 900)
+    run_cell(page)
+    page.wait_for_selector(".jp-OutputArea .cs svg g.n", timeout=60_000)
+    theme.unlink()
+    assert page.locator(".cs").get_attribute("data-dark") == "true"
+    background = page.locator(".cs").evaluate("e => getComputedStyle(e).backgroundColor")
+    assert max(map(int, background[4:-1].split(","))) < 90
+    shot(page, "jupyterlab_dark")
+
+
 def test_in_an_untrusted_notebook_the_picture_is_shown_and_nothing_spills(lab, open_page, shot):
     folder, address = lab
     nbformat.write(notebook(explore(runs.broken_run())), folder / "downloaded.ipynb")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from compilescope.facts import Call, Compile, Guard, Phase, Refusal, Run, Source
-from compilescope.views import compare, compare_entries, guard_tree, kernel_bars, road, timeline
+from compilescope.facts import Call, Compile, Guard, Phase, Refusal, Run, Saved, Source, Symbol
+from compilescope.views import compare, compare_entries, guard_tree, kernel_bars, road, saved_bars, timeline
 from compilescope.views.guard_words import plain_name, words
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -131,6 +131,24 @@ def test_compare_says_what_is_better_and_judges_no_seconds():
         compare(runs.fused_run(), "other")
 
 
+def test_saved_inputs_cost_nothing_more():
+    run = runs.trained_run()
+    saved = (Saved("x", "float32", (64, 256), 65536, is_input=True), Saved("le", "bool", (64, 256), 16384))
+    view = saved_bars(replace(run, compiles=(replace(run.compiles[0], saved=saved),)))
+    assert view.title == "16.4 kB kept for backward"
+    assert [re.findall(r"(le|x|value) ", row)[0] for row in rows(view)] == ["value", "le", "x"]
+    assert "an input: there anyway" in view.html
+
+
+def test_a_dynamic_size_is_shown_with_its_range_and_where_it_was_lost():
+    run = guarded_run()
+    symbol = Symbol("s77", "L['x'].size()[0]", 8, 2, None, 8, LINE)
+    run = replace(run, compiles=(replace(run.compiles[0], symbols=(symbol,)),))
+    (row,) = [r for r in rows(guard_tree(run)) if "s77" in r]
+    for said in ("at least 2", "fixed to 8", "line 2"):
+        assert said in row
+
+
 def test_kernel_bars_share_one_scale():
     view = kernel_bars(runs.fused_run())
     widths = [float(w) for w in re.findall(r'<i(?: class="w")? style="width:([\d.]+)%', view.html)]
@@ -151,7 +169,7 @@ def test_a_floor_and_a_measured_time_are_shown_with_their_source():
     assert "Floor: the least time, at 3.35 TB/s." in html
 
 
-@pytest.mark.parametrize("view", [timeline, road, guard_tree, kernel_bars])
+@pytest.mark.parametrize("view", [timeline, road, guard_tree, kernel_bars, saved_bars])
 def test_a_run_without_those_facts_says_so(view):
     shown = view(Run(runs.ORIGIN))
     assert shown.text
