@@ -1,0 +1,198 @@
+"""Lesson 1 as a learner meets it: `autograder lab`, a browser, run all, an answer, a mistake."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from autograder.exercises import of_lesson
+
+ROOT = Path(__file__).resolve().parents[2]
+LESSON = "01_basic_compile"
+FRONT = f"/lab/tree/{LESSON}/basic_compile.ipynb"
+PARTS = ("autograder", "compilescope", "solutions", "assets")
+EXERCISES = of_lesson(LESSON)
+FIRST = EXERCISES[0]
+BUSY = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].some(e => e.textContent.includes('*'))"
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A copy of the course with its notebooks built, as a learner has it."""
+    folder = tmp_path_factory.mktemp("course")
+    for part in PARTS:
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "-m", "autograder", "build"], cwd=folder, env=environment(folder), check=True)
+    return folder
+
+
+def environment(folder):
+    return {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "XDG_CACHE_HOME": str(folder / ".cache"),
+        "JUPYTER_CONFIG_DIR": str(folder / ".config"),
+        "JUPYTER_DATA_DIR": str(folder / ".data"),
+        "JUPYTER_RUNTIME_DIR": str(folder / ".runtime"),
+    }
+
+
+@contextmanager
+def started_lab(folder, port):
+    """The address that `python -m autograder lab` prints, its token included."""
+    command = [sys.executable, "-m", "autograder", "lab", "--port", str(port), "--browser", "none"]
+    log = folder / "lab.log"
+    with log.open("w") as out:
+        server = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=out, stderr=out)
+    try:
+        yield address_in(log, server)
+    finally:
+        server.terminate()
+        try:
+            server.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def address_in(log, server):
+    for _ in range(240):
+        found = re.findall(r"http://127\.0\.0\.1:\d+/lab\S*token=\w+", log.read_text())
+        if found:
+            return found[-1]
+        if server.poll() is not None:
+            break
+        time.sleep(0.25)
+    pytest.fail(f"`autograder lab` printed no address: {log.read_text()[-2000:]}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def lab_address(course):
+    """Where the course's JupyterLab is."""
+    with started_lab(course, free_port()) as address:
+        yield address
+
+
+@pytest.fixture
+def lesson(lab_address, open_page):
+    """The page that opens, its kernel listening."""
+    page = open_page(lab_address, 1400, 1000)
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+    page.wait_for_selector("text=/ipykernel.*Idle/", timeout=60_000)
+    yield page
+    assert page.asked == []
+    assert page.locator(".jp-Dialog, .Toastify__toast").count() == 0
+
+
+def choose(page, menu, entry):
+    page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{menu}$")).click()
+    page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{entry}$")).click()
+    settle(page)
+
+
+def settle(page, seconds=300):
+    """Wait until no cell is running or queued."""
+    page.wait_for_timeout(500)
+    page.wait_for_function(f"!({BUSY})", timeout=seconds * 1000)
+
+
+def cell_with(page, text):
+    return page.locator(".jp-CodeCell").filter(has=page.locator(".cm-content", has_text=text)).first
+
+
+def output(cell):
+    """All text below the cell, also while it is scrolled out of sight."""
+    return cell.locator(".jp-OutputArea").text_content()
+
+
+def run(page, cell):
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    settle(page)
+    return output(cell)
+
+
+def write(page, cell, code):
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(code.strip())
+    return run(page, cell)
+
+
+def facts_of_cells(page):
+    """For each code cell: its text, whether it ran, what is shown in red (errors, stderr), and what is drawn."""
+    return page.evaluate("""() => [...document.querySelectorAll(".jp-CodeCell")].map(cell => ({
+      text: cell.querySelector(".cm-content").textContent,
+      ran: /\\d/.test(cell.querySelector(".jp-InputPrompt").textContent),
+      red: [...cell.querySelectorAll("[data-mime-type='application/vnd.jupyter.stderr']")].map(e => e.textContent),
+      views: cell.querySelectorAll(".cs").length,
+      loud: cell.querySelectorAll(".cs .loud").length,
+      nodes: cell.querySelectorAll(".cs svg g.n").length,
+    }))""")
+
+
+def test_the_lesson_draws_its_graph_and_judges_what_is_typed(lesson, shot):
+    page = lesson
+    assert FRONT in page.url
+    solution = cell_with(page, f"def {FIRST.asks_for[0]}(")
+    check = cell_with(page, f'check("{FIRST.name}")')
+
+    choose(page, "Run", "Run All Cells")
+    assert output(page.locator(".jp-CodeCell").first) == ""
+    assert "is still to be written" in output(check)
+
+    view = page.locator(".jp-OutputArea .cs svg").first
+    view.scroll_into_view_if_needed()
+    box = view.locator("g.n").first.bounding_box()
+    assert min(box["width"], box["height"]) > 5
+    assert view.locator("g.n").count() > 3
+    shot(page, "lesson_01_explorer")
+
+    write(page, solution, FIRST.alternatives[0])
+    assert f"✓ {FIRST.name} · {FIRST.points} of {FIRST.points} points" in run(page, check)
+    shot(page, "lesson_01_passed")
+
+    mistake = FIRST.known_mistakes[0]
+    write(page, solution, mistake.code)
+    said = run(page, check)
+    assert f"✗ {FIRST.name} · 0 of {FIRST.points} points" in said
+    assert mistake.says in said
+    assert "Traceback" not in said
+    shot(page, "lesson_01_mistake")
+
+
+def test_the_whole_unsolved_lesson_fails_in_check_cells_only_and_draws_every_picture(lesson, shot):
+    page = lesson
+    choose(page, "Run", "Run All Cells")
+    for number in range(len(EXERCISES)):
+        cells = facts_of_cells(page)
+        waiting = next((i for i, cell in enumerate(cells) if not cell["ran"]), None)
+        if waiting is None:
+            break
+        shot(page, f"lesson_01_part_{number}")
+        page.locator(".jp-CodeCell").nth(waiting).locator(".cm-content").click()
+        choose(page, "Run", "Run Selected Cell and All Below")
+    cells = facts_of_cells(page)
+    assert [cell["text"] for cell in cells if not cell["ran"]] == []
+    unsolved = [cell["text"] for cell in cells if any("still to be written" in red for red in cell["red"])]
+    assert unsolved == [f'check("{one.name}")' for one in EXERCISES]
+    # The lesson announces the one line that torch logs about its profiler.
+    noise = [red.strip() for cell in cells if cell["text"] not in unsolved for red in cell["red"]]
+    assert [red for red in noise if "\n" in red or "profiler" not in red.lower()] == []
+    assert len(noise) <= 1
+    shown = [cell for cell in cells if "show(" in cell["text"]]
+    assert [cell["text"] for cell in shown if cell["views"] != 1] == []
+    assert [cell["text"] for cell in shown if not cell["nodes"] and not cell["loud"]] == []
+    assert len([cell for cell in shown if cell["loud"]]) <= 3  # what the lesson leaves uncompiled on purpose
