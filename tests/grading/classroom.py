@@ -70,11 +70,8 @@ class Classroom:
         self.exchange.chmod(0o777)
         shutil.copy(ROOT / "nbgrader_config.py", self.root)
         self.lesson = Lesson(LESSON, self.root)
-        bin_folder = str(Path(sys.executable).parent)
-        # nbgrader starts `alembic`, and kernels start compilers: an activated environment has both on PATH.
         self.env = {
             **os.environ,
-            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(folder / "home"),
             "XDG_CACHE_HOME": str(folder / "home" / ".cache"),
         }
