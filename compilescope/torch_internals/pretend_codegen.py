@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import linecache
 import logging
 import types
 import warnings
@@ -213,6 +214,20 @@ def _keep_code(records: list[Record], constants: dict[str, torch.Tensor]) -> Ite
         yield
 
 
+def _graph_sources() -> dict[str, Any]:
+    """Source of each graph module ever made, kept for tracebacks (``torch.fx.graph_module._loader``, 2.11 to 2.15)."""
+    loader = getattr(torch.fx.graph_module, "_loader", None)
+    kept: dict[str, Any] = getattr(loader, "eval_cache", {})
+    return kept
+
+
+def _forget_graph_sources(known: set[str]) -> None:
+    kept = _graph_sources()
+    for key in [key for key in kept if key not in known]:
+        kept.pop(key, None)
+        linecache.cache.pop(key, None)
+
+
 @contextlib.contextmanager
 def undisturbed(records: list[Record]) -> Iterator[None]:
     """Send torch's structured trace to `records`, silence its logs, and put counters and random state back.
@@ -241,6 +256,7 @@ def undisturbed(records: list[Record]) -> Iterator[None]:
             stack.callback(setattr, trace, "handlers", trace.handlers)
             trace.handlers = [Keep(logging.DEBUG)]
         stack.enter_context(torch.random.fork_rng(devices=[]))
+        stack.callback(_forget_graph_sources, set(_graph_sources()))
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         try:

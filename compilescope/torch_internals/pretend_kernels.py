@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import linecache
 import re
 import tempfile
 from pathlib import Path
@@ -44,6 +45,7 @@ def load_tuner(name: str, source: str, folder: Path) -> Any:
         raise ImportError(f"{name} is no Python module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    linecache.cache.pop(str(path), None)  # Triton has read it; the file goes, and so would never the entry
     return getattr(module, name, None) or next(v for v in vars(module).values() if hasattr(v, "triton_meta"))
 
 
