@@ -86,7 +86,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """Where Dynamo stopped one graph and went back to Python."""
+    """Where Dynamo stopped one graph and went back to Python; `stack` has the outermost frame first."""
 
     compile_id: str
     """The frame whose analysis stopped."""
@@ -98,9 +98,7 @@ class GraphBreak:
     context: str = ""
     url: str | None = None
     source: Source | None = None
-    """The learner's line that caused it."""
     stack: tuple[Source, ...] = ()
-    """Outermost first."""
     before: str | None = None
     """Compile id of the graph that ends here; None when nothing was captured before the break."""
     after: str | None = None
@@ -114,7 +112,7 @@ class Guard:
     """One assumption that is checked on each call."""
 
     kind: str
-    """Dynamo's own name: ``TENSOR_MATCH``, ``EQUALS_MATCH``…"""
+    """Dynamo's own name: ``TENSOR_MATCH``…"""
     expression: str
     subject: str
     """What it looks at, as Dynamo writes it: ``L['x']``, ``G['scale']``."""
@@ -127,13 +125,11 @@ class Refusal:
     """One guard of one cached entry that did not accept a call: why it recompiled, or would."""
 
     compile_id: str
-    """The entry that refused."""
     expression: str
     subject: str = ""
     expected: str | None = None
-    """The value the entry was compiled for."""
     actual: str | None = None
-    """The value of this call."""
+    """`expected`: what the entry was compiled for; `actual`: what this call brought."""
     source: Source | None = None
     hint: str = ""
 
@@ -179,7 +175,6 @@ class Kernel:
     """Inductor's heuristic: ``pointwise``, ``reduction``, ``persistent_reduction``, ``template``…"""
     grid: tuple[Size, ...] | None = None
     configs: tuple[str, ...] = ()
-    """Autotune configurations."""
     ptx: str | None = None
     sass: str | None = None
     registers: int | None = None
@@ -334,7 +329,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Run:
-    """All facts of one observed piece of code."""
+    """All facts of one observed piece of code; `pretended`: the same for GPUs that are not there."""
 
     origin: Origin
     calls: tuple[Call, ...] = ()
@@ -349,7 +344,6 @@ class Run:
     notes: tuple[str, ...] = ()
     """Sentences for the reader: a pretended GPU that failed, a trace that was cut off…"""
     pretended: tuple[Run, ...] = ()
-    """The same code for GPUs that are not there."""
     result: Any = field(default=None, compare=False, repr=False)
     """What the observed function returned; never stored."""
 
