@@ -46,7 +46,6 @@ class Node:
     stride: tuple[Size, ...] | None = None
     device: str | None = None
     source: Source | None = None
-    """The learner's line that this node comes from."""
     line: int = 0
     """1-based line of this node in `Graph.text`."""
     note: str = ""
