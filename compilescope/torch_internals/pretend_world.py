@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import sys
 import threading
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -219,3 +221,15 @@ def triton_version() -> str | None:
     except ImportError:
         return None
     return str(triton.__version__)
+
+
+def driver_version() -> str:
+    """Version of the NVIDIA driver in words of NVML, ``580.65``; empty where it is not known.
+
+    Asks the file that the Linux driver keeps in ``/proc``: torch has no public name for it.
+    """
+    path = Path("/proc/driver/nvidia/version")
+    if not path.is_file():
+        return ""
+    found = re.search(r"\b(\d{3}\.\d+(?:\.\d+)?)\b", path.read_text(encoding="utf-8"))
+    return found[1] if found else ""

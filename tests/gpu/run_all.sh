@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All GPU tests; what they found goes to $OUT as JSON and as a Markdown table. About five minutes.
+# All GPU tests, and the recordings; what they found goes to $OUT as JSON and as a Markdown table. About five minutes.
 set -u
 cd "$(dirname "$0")/../.."
 : "${OUT:=.}"
@@ -8,6 +8,7 @@ python -m pytest tests/gpu -m gpu --require-gpu -q --tb=short -p no:cacheprovide
   -W ignore 2>&1 | tail -n 400 > "$OUT/gpu_tests.txt"
 status=${PIPESTATUS[0]}
 python tests/gpu/table.py "$OUT/gpu_report.json" > "$OUT/gpu_report.md"
+python -m compilescope.recorded --out "$OUT/recorded" >> "$OUT/gpu_tests.txt" 2>&1 || status=1
 rm -rf "$OUT/inductor-cache"
 tail -n 15 "$OUT/gpu_tests.txt"
 cat "$OUT/gpu_report.md"

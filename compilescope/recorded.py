@@ -1,0 +1,184 @@
+"""Facts that only a real GPU can give, kept as JSON: each recording says where it is from and which recipe made it.
+
+A recipe is a Python file in ``assets/recorded/recipes`` with ``model``, ``inputs(device)`` and, where a plain call is
+not all, ``call(compiled, args)``. ``python -m compilescope.recorded`` runs the recipes on a GPU and writes the
+recordings; a test compares the hash of each recipe with the one in its recording, without any GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import hashlib
+import json
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from compilescope.facts import Code, Kernel, Origin, Run
+
+FOLDER = Path(__file__).parents[1] / "assets" / "recorded"
+TIMED_CALLS = 20
+
+
+def recorded(name: str, folder: Path = FOLDER) -> Run:
+    """The recorded Run called `name`. Raises ValueError with the names there are, or what is wrong with the file."""
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        known = ", ".join(sorted(one.stem for one in folder.glob("*.json"))) or "none"
+        raise ValueError(f"There is no recording {name!r} (there is: {known}). On a GPU, make record writes it.")
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return Run.from_json(json.dumps(stored["run"]))
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path.name} is no recording: write it again on a GPU with make record.") from error
+
+
+def recipe_hash(path: Path) -> str:
+    """SHA-256 of the recipe's text, the same on each platform."""
+    text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def stale(folder: Path = FOLDER) -> list[str]:
+    """A sentence for each recording whose recipe changed or is gone. Needs no GPU."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        recipe = folder / "recipes" / f"{path.stem}.py"
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if not recipe.is_file():
+            found.append(f"{path.name} has no recipe: delete it, or bring back recipes/{recipe.name}.")
+        elif stored.get("recipe") != recipe_hash(recipe):
+            found.append(f"recipes/{recipe.name} changed after {path.name} was recorded: make record, on a GPU.")
+    return found
+
+
+def unrecorded(folder: Path = FOLDER) -> list[str]:
+    """Names of the recipes that have no recording yet."""
+    return sorted(p.stem for p in (folder / "recipes").glob("*.py") if not (folder / f"{p.stem}.json").is_file())
+
+
+def record(recipe: Path, out: Path) -> Path:
+    """Run a recipe and write its recording to `out`; gives the file's path. Raises RuntimeError without a GPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError("There is no GPU here: a recording needs one.")
+    run = normalized(_observed(recipe))
+    stored = {"recipe": recipe_hash(recipe), "run": json.loads(run.to_json())}
+    path = out / f"{recipe.stem}.json"
+    path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return path
+
+
+def _observed(recipe: Path) -> Run:
+    import torch
+
+    from compilescope.observe import observe
+
+    made = runpy.run_path(str(recipe))
+    args = made["inputs"]("cuda")
+    call: Callable[[Any, Any], Any] = made.get("call") or (lambda compiled, given: compiled(*given))
+    torch.compiler.reset()
+    compiled = torch.compile(made["model"])
+    run = observe(lambda: call(compiled, args))
+    torch.cuda.reset_peak_memory_stats()
+    times = _kernel_times(lambda: call(compiled, args))
+    peak = torch.cuda.max_memory_allocated()
+    notes = (*run.notes, f"Peak memory of a call: {peak / 2**20:,.0f} MiB.")
+    return dataclasses.replace(with_times(run, times), origin=_origin(), notes=notes)
+
+
+def _origin() -> Origin:
+    import platform
+
+    import torch
+
+    from compilescope.torch_internals.pretend_world import driver_version, triton_version
+
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return Origin(
+        "recorded", torch.cuda.get_device_name(), torch.__version__, triton_version(), platform.python_version(), today,
+        driver_version(),
+    )  # fmt: skip
+
+
+def _kernel_times(call: Callable[[], Any]) -> dict[str, float]:
+    """Mean microseconds of each GPU kernel over `TIMED_CALLS` calls, by the kernel's name."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
+        for _ in range(TIMED_CALLS):
+            call()
+        torch.cuda.synchronize()
+    return {
+        event.key: event.self_device_time_total / event.count
+        for event in found.key_averages()
+        if event.count and event.self_device_time_total
+    }
+
+
+def with_times(run: Run, times: dict[str, float]) -> Run:
+    """The run with ``time_us`` of each Triton kernel whose name was measured."""
+
+    def timed(kernel: Kernel) -> Kernel:
+        return dataclasses.replace(kernel, time_us=times.get(kernel.name, kernel.time_us))
+
+    def timed_code(code: Code) -> Code:
+        return dataclasses.replace(code, kernels=tuple(timed(kernel) for kernel in code.kernels))
+
+    compiles = tuple(
+        dataclasses.replace(one, code=tuple(timed_code(code) for code in one.code)) for one in run.compiles
+    )
+    return dataclasses.replace(run, compiles=compiles)
+
+
+_FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?(?:[/\\][\w.@+~-]+)+[/\\](?=[\w.@+~-]+\.\w+)")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+
+
+def normalized(run: Run) -> Run:
+    """The run without what belongs to one machine only: folders of files, and addresses."""
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return _ADDRESS.sub("0x0", _FOLDERS.sub("", value))
+        if isinstance(value, list):
+            return [clean(one) for one in value]
+        return {clean(key): clean(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+    return Run.from_json(json.dumps(clean(json.loads(run.to_json()))))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """``python -m compilescope.recorded [NAME...] [--out FOLDER]``: record the recipes, or say which are stale."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("names", nargs="*", help="recipes to run; all of them if none is named")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="where the recordings go")
+    parser.add_argument("--check", action="store_true", help="only say which recordings are stale")
+    options = parser.parse_args(arguments)
+    if options.check:
+        problems = stale() + [f"recipes/{name}.py was never recorded: make record, on a GPU." for name in unrecorded()]
+        print("\n".join(problems) or "Each recording fits its recipe.")
+        return 1 if problems else 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    for recipe in sorted((FOLDER / "recipes").glob("*.py")):
+        if not options.names or recipe.stem in options.names:
+            try:
+                print(f"{record(recipe, options.out)}")
+            except RuntimeError as error:
+                print(error, file=sys.stderr)
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Recordings from a real GPU: they load, they name their origin, and a changed recipe is found without a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from compilescope.facts import Code, Compile, Graph, Kernel, Origin, Run, Source
+from compilescope.recorded import FOLDER, main, normalized, recipe_hash, recorded, stale, unrecorded, with_times
+
+
+def _run() -> Run:
+    source = Source("/home/somebody/course/lesson.py", 3, "f", "return x * 2")
+    kernel = Kernel("triton_poi_fused_mul_0", "triton", source="# kernel path: /root/cache/ab/k.py", sources=(source,))
+    text = "# see https://example.org/a/gb0059.html\n/root/cache/ab/k.py\ndef call(args): ...  # <Fn at 0x7f12ab34cd56>"
+    code = Code("0/0", "inference", text, (kernel,), "cuda")
+    compiled = Compile("0/0", "f", source.file, 1, graphs=(Graph("dynamo", "0/0", ()),), code=(code,))
+    origin = Origin("recorded", "NVIDIA H200", "2.11.0", "3.6.0", "3.12", "2026-11-29", "580.65")
+    return Run(origin, compiles=(compiled,))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "recipes").mkdir()
+    recipe = tmp_path / "recipes" / "double.py"
+    recipe.write_text("def model(x): return x * 2\n")
+    stored = {"recipe": recipe_hash(recipe), "run": json.loads(_run().to_json())}
+    (tmp_path / "double.json").write_text(json.dumps(stored))
+    return tmp_path
+
+
+def test_a_recording_is_a_run_that_says_where_it_is_from(folder):
+    run = recorded("double", folder)
+    assert run == _run()
+    assert run.origin.sentence() == "recorded on NVIDIA H200, torch 2.11.0, 2026-11-29"
+
+
+def test_a_recording_that_is_not_there_names_those_that_are(folder):
+    with pytest.raises(ValueError, match=r"no recording 'treble' \(there is: double\)"):
+        recorded("treble", folder)
+
+
+def test_a_broken_file_says_what_to_do(folder):
+    (folder / "double.json").write_text("{}")
+    with pytest.raises(ValueError, match="write it again on a GPU"):
+        recorded("double", folder)
+
+
+def test_a_changed_recipe_makes_its_recording_stale(folder):
+    assert stale(folder) == []
+    recipe = folder / "recipes" / "double.py"
+    recipe.write_text("def model(x): return x * 3\n")
+    (sentence,) = stale(folder)
+    assert "recipes/double.py changed after double.json was recorded" in sentence
+    recipe.unlink()
+    assert "has no recipe" in stale(folder)[0]
+
+
+def test_line_endings_do_not_make_a_recording_stale(folder):
+    (folder / "recipes" / "double.py").write_bytes(b"def model(x): return x * 2\r\n")
+    assert stale(folder) == []
+
+
+def test_no_recording_of_ours_is_stale():
+    assert stale(FOLDER) == []
+
+
+def test_each_recipe_of_ours_has_a_recording():
+    missing = unrecorded(FOLDER)
+    sentence = f"Never recorded on a GPU: {', '.join(missing)}. That views draw them was not tested."
+    if missing and os.environ.get("COURSE_REQUIRE_ALL") != "1":
+        pytest.skip(sentence)
+    assert not missing, sentence
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_each_recording_has_its_origin_and_times_and_no_folder_of_a_machine(path):
+    run = recorded(path.stem)
+    assert run.origin.kind == "recorded"
+    assert all((run.origin.device, run.origin.torch, run.origin.date))
+    assert any(kernel.time_us for kernel in run.kernels)
+    assert not re.search(r"/(?:home|root|tmp|work)/", path.read_text())
+        part for part in ("/home/", "/root/", "/tmp/") if part in path.read_text()
+    }
+
+
+def test_a_normalized_run_keeps_file_names_and_loses_folders_and_addresses():
+    text = normalized(_run()).to_json()
+    assert "lesson.py" in text
+    assert "/home/somebody" not in text
+    assert "/root/cache" not in text
+    assert "https://example.org/a/gb0059.html" in text
+    assert "7f12ab34cd56" not in text
+
+
+def test_times_go_to_the_kernels_that_were_measured():
+    run = with_times(_run(), {"triton_poi_fused_mul_0": 12.5, "other": 1.0})
+    assert [kernel.time_us for kernel in run.kernels] == [12.5]
+
+
+def test_recording_without_a_gpu_is_a_sentence(capsys, monkeypatch, tmp_path):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main(["--out", str(tmp_path)]) == 1
+    assert "There is no GPU here" in capsys.readouterr().err
