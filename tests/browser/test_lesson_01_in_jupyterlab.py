@@ -162,6 +162,7 @@ def test_the_lesson_draws_its_graph_and_judges_what_is_typed(lesson, shot):
 
     write(page, solution, FIRST.alternatives[0])
     assert f"✓ {FIRST.name} · {FIRST.points} of {FIRST.points} points" in run(page, check)
+    check.scroll_into_view_if_needed()
     shot(page, "lesson_01_passed")
 
     mistake = FIRST.known_mistakes[0]
@@ -176,14 +177,18 @@ def test_the_lesson_draws_its_graph_and_judges_what_is_typed(lesson, shot):
 def test_the_whole_unsolved_lesson_fails_in_check_cells_only_and_draws_every_picture(lesson, shot):
     page = lesson
     choose(page, "Run", "Run All Cells")
-    for number in range(len(EXERCISES)):
+    for _ in EXERCISES:
         cells = facts_of_cells(page)
         waiting = next((i for i, cell in enumerate(cells) if not cell["ran"]), None)
         if waiting is None:
             break
-        shot(page, f"lesson_01_part_{number}")
         page.locator(".jp-CodeCell").nth(waiting).locator(".cm-content").click()
         choose(page, "Run", "Run Selected Cell and All Below")
+    views = page.locator(".jp-OutputArea .cs")
+    for number in range(views.count()):
+        views.nth(number).evaluate("view => view.scrollIntoView({block: 'center'})")
+        page.wait_for_timeout(200)
+        shot(page, f"lesson_01_view_{number + 1}")
     cells = facts_of_cells(page)
     assert [cell["text"] for cell in cells if not cell["ran"]] == []
     unsolved = [cell["text"] for cell in cells if any("still to be written" in red for red in cell["red"])]
