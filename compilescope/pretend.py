@@ -186,7 +186,7 @@ def _enriched_kernel(kernel: Kernel, graph: Graph | None, facts: dict[str, Any],
         flops=work,
         floor_us=floor,
         floor_source=source,
-        line_nodes=line_nodes(kernel.source, nodes) if kernel.language == "triton" else {},
+        line_nodes=line_nodes(kernel.source, nodes, by_name.values()) if kernel.language == "triton" else {},
     )
 
 

@@ -52,7 +52,16 @@ def cpp_line_nodes(source: str, nodes: list[Node]) -> dict[int, tuple[str, ...]]
     by_operation: dict[str, list[str]] = {}
     for node in nodes:
         by_operation.setdefault(_operation(node), []).append(node.name)
-    meant, operands = _candidates(source, by_operation)
+    return fitting_nodes(*_candidates(source, by_operation), nodes)
+
+
+def fitting_nodes(
+    meant: dict[int, set[str]], operands: dict[int, set[int]], nodes: list[Node]
+) -> dict[int, tuple[str, ...]]:
+    """Lines for which one node remains, once each line's candidates fit those of the lines it uses.
+
+    `meant` holds the candidates of each line, by operation; `operands` the lines whose results it uses.
+    """
     inputs = _inputs_through_views(nodes)
     changed = True
     while changed:

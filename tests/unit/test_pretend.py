@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import subprocess
 import sys
 import textwrap
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 
 from compilescope import observe, pretend
 from compilescope.assembly import assemble
@@ -80,6 +82,19 @@ def test_a_line_that_two_nodes_could_have_made_is_left_out():
     nodes = [Node("mul", "call", "torch.ops.aten.mul.Tensor"), Node("mul_1", "call", "torch.ops.aten.mul.Tensor")]
     assert line_nodes("tmp2 = tmp0 * tmp1", nodes) == {}
     assert line_nodes("tmp2 = tmp0 * tmp1", nodes[:1]) == {1: ("mul",)}
+
+
+def test_lines_that_a_composite_node_needs_are_not_given_to_its_namesakes():
+    def centered(x, w):
+        return F.layer_norm(F.gelu(x), (48,), w, w)
+
+    (kernel,) = preview(centered, *_inputs((32, 48), (48,)))[0].kernels
+    lines = kernel.source.splitlines()
+    nodes = {lines[number - 1].strip(): name for number, (name,) in kernel.line_nodes.items()}
+    squares = [name for line, name in nodes.items() if re.search(r"= (tmp\d+) \* \1$", line)]
+    assert squares == ["var_mean"]
+    differences = [name for line, name in nodes.items() if re.search(r"= tmp\d+ - tmp\d+$", line)]
+    assert differences == ["var_mean", "sub"]
 
 
 def test_kernel_lines_and_launch_lines_point_into_the_code(trained: Run):
