@@ -22,7 +22,7 @@ from autograder.exercises import everything
 if TYPE_CHECKING:
     from compilescope.views.display import Display
 
-NOTE = "progress.jsonl"
+NOTE = ".progress.jsonl"
 
 
 @dataclass(frozen=True)
