@@ -19,7 +19,7 @@ def gpu(request):
     """Name of the real GPU."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    if request.config.getoption("--require-gpu"):
+    if request.config.getoption("--require-gpu", default=False):
         pytest.fail(NO_GPU)
     return pytest.skip(NO_GPU)
 
