@@ -3,6 +3,7 @@ function explorer(root, css, D) {
 "use strict";
 const twin = root.querySelector("details");
 
+const kept = i => D.pics[D.at[i]]; // by the number that parts know it by
 root.textContent = "";
 root.className = "cs";
 root.dataset.lmSuppressShortcuts = "true"; // else JupyterLab moves between cells on arrow keys
@@ -154,13 +155,13 @@ function drawGraphs() {
   T.parts.forEach((part, p) => {
     part.before.forEach(s => stack.append(seam(s)));
     const many = T.parts.length > 1;
-    const ops = stage in part.pics ? D.pics[part.pics[stage]].ops : 0;
+    const ops = stage in part.pics ? kept(part.pics[stage]).ops : 0;
     const title = many || part.fn ? `<b>${esc(part.name)}</b> <code>${esc(part.fn)}</code> <span class="id">${ops ? plural(ops, "op") + " · " : ""}compile ${esc(part.id)}</span>` : "";
     if (title) stack.append(make("div", "gh", title));
     nodes[p] = new Map();
     if (part.error) stack.append(make("div", "none", `<b>The compile failed</b><p>${esc(part.error)}</p>`));
     else if (stage in part.pics) {
-      const P = D.pics[part.pics[stage]], n = P.f.reduce((sum, f) => sum + f[1].length, 0);
+      const P = kept(part.pics[stage]), n = P.f.reduce((sum, f) => sum + f[1].length, 0);
       if (n) stack.append(button(open.has(part.id) ? "fold equal blocks" : `open the blocks (${plural(n, "more node")})`, "show each block, or equal ones once", () => { open.has(part.id) ? open.delete(part.id) : open.add(part.id); drawGraphs(); hint(); }));
       stack.append(drawing(open.has(part.id) ? unfold(P) : P, p, part));
     }
@@ -242,7 +243,7 @@ function noCode() {
 function setDoc(p, d) {
   if (doc && doc[0] === p && doc[1] === d) return;
   doc = [p, d];
-  const part = T.parts[p], text = D.pics[part.docs[d][1]], box = make("pre");
+  const part = T.parts[p], text = kept(part.docs[d][1]), box = make("pre");
   codeLines = new Map(); lineKernels = new Map(); lineNodes = new Map();
   text.k.forEach(([k, runs]) => runs.forEach(([a, b]) => { for (let i = a; i <= b; i++) lineKernels.set(i, k); }));
   for (const i in text.n) lineNodes.set(+i, text.n[i]);
@@ -258,7 +259,7 @@ function setDoc(p, d) {
   if (text.x) code.body.append(make("div", "left", esc(text.x)));
   code.section.hidden = false; delete panes.dataset.code; code.body.scrollTop = 0;
   code.head.textContent = "";
-  const tab = part.docs.map(([, i], d) => [String(d), D.pics[i].t]);
+  const tab = part.docs.map(([, i], d) => [String(d), kept(i).t]);
   const kind = part.which.length ? `Generated ${text.g || "code"}` : "Graph as text";
   code.title.textContent = (T.parts.length > 1 ? part.name + " · " : "") + kind;
   if (tab.length > 1) code.head.append(tabs("Text", tab, String(d), key => setDoc(p, +key)));

@@ -43,7 +43,7 @@ class Page:
         for chapter in page.chapters:
             compiled = chapter.compiled
             page.links[compiled.compile_id] = link(compiled)
-            for graph in compiled.graphs:
+            for graph in (g for g in compiled.graphs if page.shows(g.stage)):
                 key = compiled.compile_id, graph.stage
                 page.pictures[key] = draw(graph, compiled, page.links[compiled.compile_id], fold=fold)
         return page
@@ -53,6 +53,11 @@ class Page:
         there = {stage for _, stage in self.pictures}
         order = _FIRST_CHOICE if self.run.code else ("dynamo", *_FIRST_CHOICE)
         return next((stage for stage in order if stage in there), "dynamo")
+
+    def shows(self, stage: str) -> bool:
+        """Whether that stage is a tab: for a pretended GPU only those that differ from this machine's."""
+        alike = ("joint", "forward", "backward", "inference")
+        return not (self.run.origin.kind == "pretended" and self.run.code and stage in alike)
 
     def picture(self, compile_id: str, stage: str) -> Picture | None:
         """The picture of that stage; for a compile that has no such stage, none."""
@@ -90,23 +95,26 @@ def data(pages: list[Page], *, ptx: bool = False) -> dict[str, Any]:
     texts = code_pane.source_texts(run, (source for page in pages for source in used_sources(page.run)))
     files = {file: i for i, file in enumerate(texts)}
     store = _Store()
+    targets = [
+        {
+            "name": target_name(page.run.origin),
+            "origin": page.run.origin.sentence(),
+            "stage": page.first_stage(),
+            "parts": [_part(page, chapter, files, store, ptx) for chapter in page.chapters],
+        }
+        for page in pages
+    ]
+    values, places = store.laid_out()
     return {
         "head": headline(run),
         "notes": list(run.notes),
         "none": [_nothing(item, files) for item in nothing(run)],
         "empty": not graph_count(run),
         "src": [_text(text) for text in texts.values()],
-        "targets": [
-            {
-                "name": target_name(page.run.origin),
-                "origin": page.run.origin.sentence(),
-                "stage": page.first_stage(),
-                "parts": [_part(page, chapter, files, store, ptx) for chapter in page.chapters],
-            }
-            for page in pages
-        ],
+        "targets": targets,
         "stages": {stage: STAGE_NAMES[stage] for stage in STAGES},
-        "pics": store.values,
+        "pics": values,
+        "at": places,
     }
 
 
@@ -114,15 +122,22 @@ class _Store:
     """Values, each kept once; targets share most of their graphs and some of their texts."""
 
     def __init__(self) -> None:
-        self.values: list[Any] = []
+        self._values: list[tuple[str, Any]] = []
         self._places: dict[str, int] = {}
 
-    def keep(self, value: Any) -> int:
+    def keep(self, kind: str, value: Any) -> int:
+        """Where `value` is kept; values of one `kind` resemble each other."""
         key = json.dumps(value)
         if key not in self._places:
-            self._places[key] = len(self.values)
-            self.values.append(value)
+            self._places[key] = len(self._values)
+            self._values.append((kind, value))
         return self._places[key]
+
+    def laid_out(self) -> tuple[list[Any], list[int]]:
+        """The values, those of a kind side by side so that they compress well, and where each number now lies."""
+        order = sorted(range(len(self._values)), key=lambda i: (self._values[i][0], i))
+        places = {old: new for new, old in enumerate(order)}
+        return [self._values[i][1] for i in order], [places[i] for i in range(len(order))]
 
 
 def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, ptx: bool) -> dict[str, Any]:
@@ -145,15 +160,16 @@ def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, pt
         "before": [_seam(seam, files) for seam in chapter.before],
         "after": [_seam(seam, files) for seam in chapter.after],
         "pics": {
-            graph.stage: store.keep(_picture(page.pictures[compiled.compile_id, graph.stage], files))
+            graph.stage: store.keep(graph.stage, _picture(page.pictures[compiled.compile_id, graph.stage], files))
             for graph in compiled.graphs
+            if page.shows(graph.stage)
         },
         "k": [
             [k.name, labels.fused(k), len(k.nodes), _bytes(k.bytes_read), _bytes(k.bytes_written), module, k.launches]
             for module, k in links.kernels
         ],
         "which": [code.which for code in compiled.code],
-        "docs": [[which, store.keep(_text(text))] for which, text in zip(owner, texts, strict=True)],
+        "docs": [[which, store.keep(f"text {which}", _text(text))] for which, text in zip(owner, texts, strict=True)],
     }
 
 

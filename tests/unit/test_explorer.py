@@ -150,14 +150,14 @@ def test_kernels_are_linked_to_nodes_lines_and_source():
     assert links.kernels_of("post_grad", "relu") == (1,)
     assert links.kernels_of("post_grad", "mm") == (0,)
     part = data([Page.of(run)])["targets"][0]["parts"][0]
-    text = data([Page.of(run)])["pics"][part["docs"][0][1]]
+    text = _kept(data([Page.of(run)]), part["docs"][0][1])
     assert text["k"] == [[0, [[13, 13]]], [1, [[5, 9], [14, 14]]]]
     assert text["n"] == {7: ["relu"]}
 
 
 def test_imports_and_benchmark_of_the_generated_code_are_left_out():
     part = data([Page.of(runs.fused_run())])
-    text = part["pics"][part["targets"][0]["parts"][0]["docs"][0][1]]
+    text = _kept(part, part["targets"][0]["parts"][0]["docs"][0][1])
     first, shown = text["c"][0]
     assert first == 3
     assert "benchmark_compiled_module" not in shown
@@ -215,6 +215,17 @@ def test_targets_that_share_a_graph_store_it_once():
     assert len(content["pics"]) == len(_payload(explore(run).html)[2]["pics"])
 
 
+def test_a_pretended_gpu_shows_only_the_stages_that_differ_there():
+    run = runs.both_targets_run()
+    forward = replace(runs.FORWARD, stage="forward")
+    compiled = replace(run.compiles[0], graphs=(*run.compiles[0].graphs, forward))
+    run = replace(run, compiles=(compiled,))
+    run = replace(run, pretended=(replace(run, origin=run.pretended[0].origin, pretended=()),))
+    here, there = (t["parts"][0]["pics"] for t in _payload(explore(run).html)[2]["targets"])
+    assert set(here) == {"dynamo", "forward", "post_grad"}
+    assert set(there) == {"dynamo", "post_grad"}
+
+
 def test_show_prints_the_text_where_there_is_no_notebook(capsys):
     show(runs.fused_run())
     assert "price" in capsys.readouterr().out
@@ -245,9 +256,13 @@ def test_a_line_outside_the_learners_files_is_no_link():
     nodes = tuple(replace(n, source=Source("torch/nn/functional.py", 7)) if n.name == "mm" else n for n in graph.nodes)
     run = replace(run, compiles=(replace(run.compiles[0], graphs=(replace(graph, nodes=nodes),)),))
     content = data([Page.of(run)])
-    picture = content["pics"][content["targets"][0]["parts"][0]["pics"]["post_grad"]]
+    picture = _kept(content, content["targets"][0]["parts"][0]["pics"]["post_grad"])
     assert [n[8] for n in picture["n"] if n[1] == "mm"] == [0]
 
 
 def _payload(html):
     return json.loads(gzip.decompress(b64decode(re.search(r"atob\('([^']+)'", html).group(1))))
+
+
+def _kept(content, number):
+    return content["pics"][content["at"][number]]
