@@ -15,18 +15,16 @@ from typing import Any, Literal
 import cattrs
 from cattrs.gen import make_dict_unstructure_fn, override
 
-Size = int | str
-"""One dimension: a number, or the name of a symbol such as ``"s77"`` for a dynamic one."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """A line of Python: file (or cell name), 1-based line, enclosing function, text of the line."""
-
-    file: str
-    line: int
-    function: str = ""
-    code: str = ""
+from compilescope.facts_kernels import NO_GPU as NO_GPU
+from compilescope.facts_kernels import Autotuning as Autotuning
+from compilescope.facts_kernels import Choice as Choice
+from compilescope.facts_kernels import Code as Code
+from compilescope.facts_kernels import CudaGraphs as CudaGraphs
+from compilescope.facts_kernels import GraphSkip as GraphSkip
+from compilescope.facts_kernels import Kernel as Kernel
+from compilescope.facts_kernels import NotFused as NotFused
+from compilescope.facts_kernels import Size as Size
+from compilescope.facts_kernels import Source as Source
 
 
 @dataclass(frozen=True)
@@ -144,68 +142,6 @@ class Symbol:
     maximum: int | None = None
     specialized_to: int | None = None
     specialized_by: Source | None = None
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel of the generated code, or one library call.
-
-    `bytes_read`, `bytes_written`: each distinct input and output buffer counted once, in bytes; None if dynamic.
-    """
-
-    name: str
-    language: Literal["triton", "cpp", "extern"]
-    """``extern``: a call into a library (cuBLAS, MKL, ATen) instead of generated code."""
-    source: str = ""
-    lines: tuple[int, int] | None = None
-    """First and last 1-based line of its source in `Code.text`."""
-    call_lines: tuple[int, ...] = ()
-    """1-based lines of `Code.text` that launch it."""
-    nodes: tuple[str, ...] = ()
-    """Names of the post-grad nodes it computes: more than one means fused."""
-    dynamo_nodes: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
-    line_nodes: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Line of `source` (1-based) to the post-grad nodes it computes, where that is known."""
-    bytes_read: int | None = None
-    bytes_written: int | None = None
-    launches: int = 1
-    kind: str = ""
-    """Inductor's heuristic: ``pointwise``, ``reduction``, ``persistent_reduction``, ``template``…"""
-    grid: tuple[Size, ...] | None = None
-    configs: tuple[str, ...] = ()
-    ptx: str | None = None
-    sass: str | None = None
-    registers: int | None = None
-    shared_bytes: int | None = None
-    spills: int | None = None
-    flops: int | None = None
-    floor_us: float | None = None
-    """Roofline floor in microseconds: the larger of bytes over bandwidth and FLOP over rate."""
-    floor_source: str = ""
-    time_us: float | None = None
-    """Measured time; only with a real GPU or from a recording."""
-
-
-@dataclass(frozen=True)
-class Code:
-    """One generated module: the wrapper and its kernels."""
-
-    compile_id: str
-    which: Literal["forward", "backward", "inference"]
-    text: str
-    kernels: tuple[Kernel, ...] = ()
-    target: str = "cpu"
-    """``cpu``, ``cuda``, or a pretended GPU: ``h100``, ``a100``, ``t4``."""
-
-
-@dataclass(frozen=True)
-class NotFused:
-    """Two neighbors in Inductor's scheduler that stayed apart, and its reason."""
-
-    first: str
-    second: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -336,6 +272,11 @@ class Run:
     breaks: tuple[GraphBreak, ...] = ()
     not_compiled: tuple[NotCompiled, ...] = ()
     phases: tuple[Phase, ...] = ()
+    autotuning: tuple[Autotuning, ...] = ()
+    """What was timed to choose between algorithms or configurations; empty if nothing was."""
+    cuda_graphs: CudaGraphs | None = None
+    peak_memory_bytes: int | None = None
+    """Most GPU memory that tensors held at once, beyond what they held before; of the current device only."""
     sources: dict[str, str] = field(default_factory=dict)
     """File or cell name to its whole text, for each file that a fact points to and that belongs to the learner."""
     missing: dict[str, str] = field(default_factory=dict)

@@ -45,6 +45,8 @@ def facts_of(watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> dic
         "phases": read("phases", (), lambda: builder.phases(watch.began * 1e6)),
         "notes": _notes(found, compiles, reasons),
     }
+    facts |= read("autotuning", {}, lambda: watch.gpu.facts(cells))
+    missing.update(watch.gpu.missing)
     files = {source.file for source in sources_of(tuple(facts.values()))}
     facts["sources"] = cells.sources({file for file in files if belongs_to_learner(file)})
     facts["missing"] = {**missing, **builder.problems, **_hidden_by_hits(compiles)}

@@ -14,7 +14,7 @@ from compilescope.facts import Origin, Run
 from compilescope.filling import Caches, facts_of
 from compilescope.pretend import previewing
 from compilescope.reading.cells import CellNames, cell_numbers
-from compilescope.torch_internals import calls, fusion, records, settings
+from compilescope.torch_internals import calls, fusion, gpu, records, settings
 from compilescope.watching import Watch
 
 Devices = str | Sequence[str]
@@ -63,6 +63,7 @@ def _watching(on: Devices, caches: Caches = "bypass", fn: Callable[..., Any] | N
         stack.callback(watch.end)
         stack.callback(records.listen(watch.record))
         stack.callback(fusion.listen(watch.not_fused))
+        stack.callback(gpu.listen(watch.gpu.event))
         watch.missing.update(stack.enter_context(calls.watching(watch)))
         watch.missing.update(stack.enter_context(settings.observing(bypass_caches=caches == "bypass")))
         watch.entered = time.perf_counter()

@@ -18,7 +18,8 @@ from compilescope.reading.cells import CellNames, cell_numbers
 from compilescope.reading.outcomes import OpenCall, Seen
 from compilescope.reading.skips import REMEDIES
 from compilescope.reading.stacks import belongs_to_learner, learners_line
-from compilescope.torch_internals import entries, functions, fusion, live_nodes, records
+from compilescope.torch_internals import entries, functions, fusion, gpu, live_nodes, records
+from compilescope.watching_gpu import GpuWatch
 
 _IDS = ("frame_id", "frame_compile_id", "compiled_autograd_id")
 _watched_threads: dict[int, int] = {}
@@ -37,11 +38,13 @@ class Watch:
         self.local = threading.local()
         self.actual: dict[tuple[str, str], str] = {}
         self.missing: dict[str, str] = {}
+        self.gpu = GpuWatch(self._mine)
 
     def begin(self) -> None:
         """From now on this thread's events come here."""
         with _count_lock:
             _watched_threads[self.thread] = _watched_threads.get(self.thread, 0) + 1
+        self.gpu.begin()
 
     def end(self) -> None:
         """No more events."""
@@ -49,6 +52,7 @@ class Watch:
             _watched_threads[self.thread] -= 1
             if not _watched_threads[self.thread]:
                 del _watched_threads[self.thread]
+        self.gpu.end(self.records)
 
     def _mine(self) -> bool:
         thread = threading.get_ident()
@@ -72,6 +76,7 @@ class Watch:
             name = record_name(meta)
             if name == "inductor_post_grad_graph":
                 fusion.attach()
+                gpu.attach()
             live = live_nodes.of_graphs_being_traced() if name in GRAPH_RECORDS else []
             self.records.append((meta, payload, live))
             compile_id, stack = record_compile_id(meta), self._open()
@@ -96,6 +101,7 @@ class Watch:
         """A compiled function is called."""
         if not self._mine():
             return
+        gpu.attach()
         stance = "" if call["compiles"] else functions.stance()
         opened = OpenCall(functions.readable_name(call["fn"]), learners_frame(call["frame"].f_back), stance)
         self.calls.append(opened)
@@ -133,6 +139,7 @@ class Watch:
 
     def frame_ends(self, frame: Any, facts: dict[str, Any]) -> None:
         """Dynamo has looked at a frame."""
+        gpu.attach()
         if not self._mine():
             return
         code = frame.f_code

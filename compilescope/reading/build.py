@@ -15,7 +15,7 @@ from typing import Any
 from compilescope.facts import Compile, GraphBreak, Kernel, NotCompiled, Phase, Refusal, Symbol
 from compilescope.reading.breaks import is_numbered, read_break, read_failure, read_refusals
 from compilescope.reading.finish import close, link_breaks, skipped_frames
-from compilescope.reading.generated import launch_handles, read_code
+from compilescope.reading.generated import launch_handles, read_code, with_loaded
 from compilescope.reading.opened import Opened
 from compilescope.reading.origins import NodeFacts
 from compilescope.reading.readable import read_graph
@@ -171,8 +171,11 @@ class Builder:
     def _guards(self, compiled: Opened, _: Any, text: str) -> None:
         compiled.guards_text = text
 
-    def _code(self, compiled: Opened, _: Any, text: str) -> None:
-        compiled.code.append(read_code(text, compiled.compile_id))
+    def _code(self, compiled: Opened, value: Any, text: str) -> None:
+        code = read_code(text, compiled.compile_id)
+        if isinstance(value, dict) and (loaded := value.get("loaded")):
+            code = with_loaded(code, loaded)
+        compiled.code.append(code)
 
     def _provenance(self, compiled: Opened, _: Any, text: str) -> None:
         mapping = json.loads(text)

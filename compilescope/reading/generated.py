@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from compilescope.facts import Code, Kernel
 from compilescope.reading.buffers import Buffers
 
 _WHICH = re.compile(r"# AOT ID: \['[^']*?(forward|backward|inference)'\]")
 _HANDLE = re.compile(r"# \[Provenance debug handles\] (.+)$")
+_ON_CUDA = "torch.cuda._DeviceGuard("
 _LANGUAGES = {"cpp_pybinding": "cpp", "cpp": "cpp", "triton": "triton"}
 _TRITON_KINDS = {
     "poi": "pointwise",
@@ -27,15 +30,26 @@ _LIBRARY_CALL = re.compile(r"^(?:extern_kernels\.|torch\.ops\.|aten\.|mkldnn\.)"
 _NOT_A_LAUNCH = re.compile(r"^torch\.ops\.(?:inductor\.|_c10d_functional\.wait)|\b_alloc_from_pool|_reinterpret_tensor")
 
 
-def read_code(text: str, compile_id: str, target: str = "cpu") -> Code:
+def read_code(text: str, compile_id: str, target: str | None = None) -> Code:
     """`Code` with its kernels in launch order; handles of the provenance map come from `launch_handles`."""
     which = _WHICH.search(text)
+    target = target or ("cuda" if _ON_CUDA in text else "cpu")
     try:
         tree = ast.parse(text)
     except (SyntaxError, RecursionError, ValueError):
         return Code(compile_id, which[1] if which else "inference", text, (), target)  # type: ignore[arg-type]
     kernels = _Module(text, tree).kernels()
     return Code(compile_id, which[1] if which else "inference", text, kernels, target)  # type: ignore[arg-type]
+
+
+def with_loaded(code: Code, loaded: dict[str, dict[str, Any]]) -> Code:
+    """`code` with what is known of its loaded binaries: kernel name to fields of `Kernel` (`gpu.loaded_kernels`)."""
+
+    def filled(kernel: Kernel) -> Kernel:
+        known = dict(loaded.get(kernel.name, {}))
+        return dataclasses.replace(kernel, **{**known, "configs": tuple(known.get("configs", kernel.configs))})
+
+    return dataclasses.replace(code, kernels=tuple(filled(kernel) for kernel in code.kernels))
 
 
 def launch_handles(code: Code) -> dict[str, tuple[str, ...]]:

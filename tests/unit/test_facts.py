@@ -3,15 +3,20 @@
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from compilescope.facts import (
+    Autotuning,
     Call,
+    Choice,
     Code,
     Compile,
+    CudaGraphs,
     Graph,
     GraphBreak,
+    GraphSkip,
     Guard,
     Kernel,
     Node,
@@ -83,6 +88,9 @@ FULL = Run(
     breaks=(GraphBreak("0/1", "GB0059", "print", hints=("no",), source=LINE, stack=(LINE,), before="0/1"),),
     not_compiled=(NotCompiled("g", "why", "what to do", LINE, "plain"),),
     phases=(Phase("dynamo", "0/1", 0.1, 0.2, 1),),
+    autotuning=(Autotuning("algorithm", "mm 2x2", (Choice("mm", 1.5, "", 8, 0), Choice("t", None)), "mm", "0/1"),),
+    cuda_graphs=CudaGraphs(1, 1, 2, (GraphSkip("a reason", LINE),)),
+    peak_memory_bytes=64,
     sources={"f.py": "text"},
     missing={"sass": "no"},
     notes=("a note",),
@@ -104,7 +112,7 @@ def test_every_field_of_every_fact_is_exercised_above():
     """A new field must be given a value in FULL, or in a default that JSON brings back."""
     assert {field.name for field in dataclasses.fields(Run)} == {
         "origin", "calls", "compiles", "breaks", "not_compiled", "phases", "sources", "missing", "notes", "pretended",
-        "result",
+        "result", "autotuning", "cuda_graphs", "peak_memory_bytes",
     }  # fmt: skip
 
 
@@ -139,11 +147,10 @@ def test_each_origin_has_its_sentence(kind, words):
 
 def test_facts_are_read_without_torch():
     code = (
-        "import importlib.util, sys;"
-        "spec = importlib.util.spec_from_file_location('facts', sys.argv[1]);"
-        "module = importlib.util.module_from_spec(spec);"
-        "sys.modules['facts'] = module; spec.loader.exec_module(module);"
+        "import sys, types;"
+        "package = types.ModuleType('compilescope'); package.__path__ = [sys.argv[1]];"
+        "sys.modules['compilescope'] = package; import compilescope.facts;"
         "assert 'torch' not in sys.modules"
     )  # fmt: skip
-    path = sys.modules["compilescope.facts"].__file__
-    subprocess.run([sys.executable, "-c", code, path], check=True)
+    folder = str(Path(sys.modules["compilescope.facts"].__file__).parent)
+    subprocess.run([sys.executable, "-c", code, folder], check=True)

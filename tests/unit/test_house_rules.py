@@ -17,7 +17,8 @@ PRIVATE = re.compile(r"(torch|triton)(\.\w+)*\._(?!_version__)\w+")
 # Layer: what of our own and of torch it may import. The first prefix that fits counts.
 LAYERS = {
     "compilescope.torch_internals": {"compilescope.torch_internals", "torch", "triton", "torch._"},
-    "compilescope.facts": set(),
+    "compilescope.facts_kernels": set(),
+    "compilescope.facts": {"compilescope.facts_kernels"},
     "compilescope.text": {"compilescope.facts", "compilescope.verdicts", "compilescope.text"},
     "compilescope.views": {"compilescope.facts", "compilescope.text", "compilescope.views", "compilescope.explorer"},
     "compilescope.explorer": {"compilescope.facts", "compilescope.text", "compilescope.views", "compilescope.explorer"},
