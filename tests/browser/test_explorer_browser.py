@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from nbconvert import HTMLExporter
 
 from compilescope.explorer import explore, save_html
@@ -275,12 +276,9 @@ def test_themes_and_widths_show_every_pane_without_a_sideways_scroll_of_the_page
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("make", ["fused_run", "broken_run", "uncompiled_run"])
 def test_axe_has_no_serious_finding(saved, open_page, scheme, make):
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe-playwright-python: accessibility was not tested."
-    )
     page = open_page(saved(getattr(runs, make)()), color_scheme=scheme)
     page.wait_for_selector(".cs .head")
-    found = axe.Axe().run(page).response["violations"]
+    found = Axe().run(page).response["violations"]
     serious = [
         (v["id"], v["nodes"][0]["html"][:160], v["nodes"][0]["failureSummary"][:200])
         for v in found
@@ -291,9 +289,6 @@ def test_axe_has_no_serious_finding(saved, open_page, scheme, make):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_smaller_views_are_readable_and_accessible(tmp_path, open_page, shot, scheme):
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe-playwright-python: accessibility was not tested."
-    )
     from compilescope import views
     from test_views import CALLS, guarded_run
 
@@ -305,7 +300,7 @@ def test_the_smaller_views_are_readable_and_accessible(tmp_path, open_page, shot
         name = view.title.split(":")[0].split(",")[0].replace(" ", "_").lower()[:24]
         shot(page, f"view_{name}_{scheme}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 900
-        found = axe.Axe().run(page).response["violations"]
+        found = Axe().run(page).response["violations"]
         assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
 
 
