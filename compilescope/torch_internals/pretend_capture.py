@@ -29,6 +29,8 @@ class Captured:
     """Name, file and first line of the function that is compiled."""
     values: list[Any] | None
     """Copies of the real inputs; None when they are too large to keep."""
+    options: dict[str, Any]
+    """What ``torch.compile(mode=…, options=…)`` asks of Inductor, without CUDA graphs: nothing is run."""
 
 
 @contextlib.contextmanager
@@ -71,7 +73,14 @@ def _copy(gm: torch.fx.GraphModule, output_graph: Any, example_inputs: list[Any]
         torch.is_inference_mode_enabled(),
         (code.co_name, code.co_filename, code.co_firstlineno),
         _values(example_inputs),
+        asked_of_inductor(output_graph.compiler_fn),
     )
+
+
+def asked_of_inductor(compiler: Any) -> dict[str, Any]:
+    """The ``config`` that the backend object of ``torch.compile(mode=…, options=…)`` carries (2.11 to 2.15)."""
+    asked = getattr(compiler, "config", None)
+    return {key: value for key, value in asked.items() if "cudagraph" not in key} if isinstance(asked, dict) else {}
 
 
 def _values(inputs: list[Any]) -> list[Any] | None:

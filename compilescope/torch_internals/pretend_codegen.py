@@ -94,7 +94,7 @@ def _compile(captured: Captured, gpu: str, records: list[Record], lowered: list[
     with (
         torch.inference_mode(captured.inference),
         torch.set_grad_enabled(captured.grad),
-        inductor_config.patch({"force_disable_caches": True, "trace.provenance_tracking_level": 1}),
+        inductor_config.patch(captured.options | {"force_disable_caches": True, "trace.provenance_tracking_level": 1}),
         functorch_config.patch({"force_non_lazy_backward_lowering": True}),
         gpu_decompositions(),
         torch._guards.tracing(torch._guards.TracingContext(captured.fake_mode)),

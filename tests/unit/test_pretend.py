@@ -19,6 +19,7 @@ from compilescope.facts import Graph, Node, Run
 from compilescope.pretend import preview, previewing
 from compilescope.pretend_lines import line_nodes
 from compilescope.roofline import floor_us, flops
+from compilescope.torch_internals.pretend_capture import asked_of_inductor
 from compilescope.torch_internals.pretend_device import cuda_device_guard
 
 
@@ -146,6 +147,22 @@ def test_a_dynamic_size_stays_a_symbol_in_the_grid():
     assert kernel.grid is not None
     assert "s" in str(kernel.grid[0])
     assert kernel.bytes_read is None
+
+
+def test_a_mode_that_autotunes_gets_a_template_with_the_epilogue_in_it():
+    def layer(x, w):
+        return torch.relu(x @ w)
+
+    with previewing("h100") as found:
+        torch.compile(layer, backend="eager")(*_inputs((128, 128), (128, 128)))
+    torch.compiler.reset()
+    found.captured[0].options = asked_of_inductor(torch._TorchCompileInductorWrapper("max-autotune", None, None))
+    (run,), notes = found.runs()
+    (kernel,) = run.kernels
+    assert not notes
+    assert kernel.kind == "template"
+    assert {"mm", "relu"} <= set(kernel.nodes)
+    assert kernel.grid is not None
 
 
 def test_each_gpu_gets_its_own_code():
