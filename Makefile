@@ -61,6 +61,9 @@ $(VENV)/.test: requirements/test.lock $(VENV)/.course
 	$(BIN)/python -m pip install --quiet -r requirements/test.lock
 	@touch $@
 
+matrix: $(VENV)/.test  ## facts and symptoms on torch 2.11 to 2.15, each in its own environment (5 GB): tests/matrix.md
+	$(BIN)/python tests/matrix.py -o tests/matrix.md $(MATRIX)
+
 lock:  ## resolve requirements/*.lock anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
 	  -c requirements/constraints.txt --excludes requirements/excludes.txt -o requirements/course.lock
@@ -68,7 +71,7 @@ lock:  ## resolve requirements/*.lock anew (needs uv)
 	  -c requirements/constraints.txt -c requirements/course.lock --excludes requirements/excludes.txt -o requirements/test.lock
 
 clean:  ## remove the environments; your work in my/ stays
-	rm -rf .venv .venv-cuda
+	rm -rf .venv .venv-cuda .venv-2.*
 
 NODE_PYTHON ?= 3.12
 NODE_HAS ?=

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,8 @@ from compilescope.filling import Caches, facts_of
 from compilescope.pretend import previewing
 from compilescope.reading.cells import CellNames, cell_numbers
 from compilescope.torch_internals import calls, fusion, gpu, records, settings
+from compilescope.unread import read_later
+from compilescope.waiting import waiting_line
 from compilescope.watching import Watch
 
 Devices = str | Sequence[str]
@@ -58,7 +61,8 @@ def _watching(on: Devices, caches: Caches = "bypass", fn: Callable[..., Any] | N
     with contextlib.ExitStack() as stack, previewing(on) as preview:
         if on:
             stack.callback(_add_pretended, run, preview)
-        stack.callback(_fill, run, watch, fn, caches)
+        stack.callback(_end, run, watch, fn, caches)
+        stack.enter_context(waiting_line())
         watch.begin()
         stack.callback(watch.end)
         stack.callback(records.listen(watch.record))
@@ -78,6 +82,14 @@ def _origin() -> Origin:
 
         triton = str(installed.__version__)
     return Origin("live", name, torch.__version__, triton, platform.python_version(), time.strftime("%Y-%m-%d"))
+
+
+def _end(run: Run, watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> None:
+    fill = functools.partial(_fill, run, watch, fn, caches)
+    if watch.calls:
+        read_later(run, fill)
+    else:
+        fill()  # why nothing was compiled can be told only now: a setting may be the cause
 
 
 def _fill(run: Run, watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> None:
