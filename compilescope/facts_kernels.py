@@ -126,6 +126,7 @@ class CudaGraphs:
     """What happened to CUDA graphs: runs that only warmed up, recordings, replays, and why some were skipped.
 
     A count is of graphs, not calls: forward, backward and each partition of a function have graphs of their own.
+    torch says once why it skips a function, when it compiles it or at its first call: a later run has no reason.
     """
 
     warmed_up: int = 0
