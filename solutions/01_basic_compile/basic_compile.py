@@ -42,9 +42,9 @@ def first_call(fn, *args):
     torch.compiler.reset()
     return observe(fn, *args)
 
+# %%
 bond = torch.tensor(4.0), torch.tensor(0.03), torch.arange(1.0, 11.0)
 
-# %%
 predict(
     "How many graphs does the first call of bond_price capture?",
     ["0", "1", "2"],
@@ -53,7 +53,7 @@ predict(
 
 # %%
 run = first_call(bond_price, *bond)
-print(f"price {run.result:.2f}, {len(run.graphs)} graph, {len(run.graphs[0].calls())} operations in it")
+print(f"price {run.result:.2f}, {len(run.graphs)} graph, {len(run.graphs[0].calls())} operations")
 show(run)
 
 # %% [markdown]
@@ -76,9 +76,9 @@ def talkative_price(coupon, rate, years):
 
 # %%
 predict(
-    "And now?",
-    ["0 graphs", "1 graph", "2 graphs"],
-    lambda: {0: "0 graphs", 1: "1 graph", 2: "2 graphs"}[len(first_call(talkative_price, *bond).graphs)],
+    "How many graphs does it make now?",
+    ["0", "1", "2"],
+    lambda: len(first_call(talkative_price, *bond).graphs),
 )
 
 # %%
@@ -115,9 +115,10 @@ def momentum(prices):
     return prices[:, -1] / prices[:, 0] - 1
 
 def compile_report(metrics):
-    """A compiled `report`: prices [stocks, days] -> torch.stack([m(prices) for m in metrics]) [metrics, stocks].
+    """A compiled report(prices): torch.stack([m(prices) for m in metrics]).
 
-    Its first call makes one graph, and every operation is in it. Use backend="aot_eager".
+    prices [stocks, days] in, [metrics, stocks] out. Its first call makes one graph,
+    and every operation is in it. Use backend="aot_eager".
     """
     ### BEGIN SOLUTION
     def report(prices):
@@ -144,9 +145,9 @@ class Scorer(nn.Module):
         return self.down(F.gelu(self.up(x))).squeeze(-1)
 
 def both_ways(make):
-    in_place = make()
+    in_place, wrapped = make(), torch.compile(make(), backend="aot_eager")
     in_place.compile(backend="aot_eager")
-    return {"model.compile()": in_place, "torch.compile(model)": torch.compile(make(), backend="aot_eager")}
+    return {"model.compile()": in_place, "torch.compile(model)": wrapped}
 
 # %%
 def same_keys(model):
@@ -210,7 +211,7 @@ show(run)
 
 # %% exercise="basic_2"
 def compiled_ways(ways, x):
-    """The names of those ways that compile something: ways is {name: callable}, and each can be called with x."""
+    """The set of names whose call compiles something. ways: {name: callable of x}."""
     ### BEGIN SOLUTION
     return {name for name, way in ways.items() if observe(way, x).graphs}
     ### END SOLUTION
@@ -226,7 +227,7 @@ check("basic_2")
 
 # %% exercise="basic_3"
 def load_checkpoint(model, state):
-    """Copy every weight of `state` into `model`, whatever was compiled, wrapped or neither, then or now.
+    """Copy every weight of `state` into `model`, whichever of the two was compiled how.
 
     Raises if a weight of the model is missing in `state`. Leaves `state` as it is.
     """
@@ -241,78 +242,92 @@ check("basic_3")
 # %% [markdown]
 # ## 1.3 From your line to a kernel
 #
-# **The case.** Four operations, and their gradients. Now with the default backend, `inductor`: the first kernel takes
-# about ten seconds, because a C++ compiler runs.
+# **The case.** Four operations, now with the default backend, `inductor`. Here is the wait: the first kernel on a
+# machine takes ten seconds or more, because a C++ compiler runs.
 #
-# `on="h100"` also asks for the code that an NVIDIA H100 would get. It is compiled here, not run.
+# `on="h100"` also asks for the code that an NVIDIA H100 would get. It is written here, not run.
 
 # %%
 def gated_loss(x, scale, target):
     hidden = F.gelu(x) * scale
     return F.mse_loss(hidden.softmax(-1), target)
 
-def loss_and_gradients(loss, x, scale, target):
-    loss(x, scale, target).backward()
-
 fused_loss = torch.compile(gated_loss)
-inputs = torch.randn(64, 256, requires_grad=True), torch.randn(256, requires_grad=True), torch.rand(64, 256)
+inputs = torch.randn(64, 256), torch.randn(256), torch.rand(64, 256)
 
 # %%
 predict(
-    "gelu, mul, softmax, mse_loss: how many kernels does Inductor write for the forward pass on this machine?",
+    "gelu, mul, softmax, mse_loss: how many kernels does Inductor write for them on this machine?",
     ["1", "4", "more than 4"],
-    lambda: {1: "1", 4: "4"}.get(len(first_call(fused_loss, *inputs).code[0].kernels), "more than 4"),
+    lambda: {1: "1", 4: "4"}.get(len(first_call(fused_loss, *inputs).kernels), "more than 4"),
 )
 
 # %%
 torch.compiler.reset()
-run = observe(loss_and_gradients, fused_loss, *inputs, on="h100")
+run = observe(fused_loss, *inputs, on="h100")
 show(run)
 
 # %% [markdown]
-# **What happened.** *Dynamo* wrote down your four operations. *AOTAutograd* traced forward and backward together
-# (`joint`), took each operation apart into simpler ATen operations, its *decompositions*, and cut the whole into a
-# forward and a backward graph. *Inductor* then put neighbors into the same loop: *fusion*.
+# **What happened.** *Dynamo* wrote down your four operations. *AOTAutograd* took each apart into simpler ATen
+# operations, its *decompositions*: choose Dynamo, click `gelu`, go back, and see what it became. *Inductor* then put
+# neighbors into one loop, *fusion*, so that most values never reach memory.
 #
-# Follow `gelu` in the picture: one line, several nodes, one kernel. Then choose the H100 above it: the same graph as
-# *Triton*.
-
-# %%
-first = run.compiles[0]
-for stage in ("dynamo", "forward", "backward"):
-    names = [node.target.split(".")[1] if "aten" in node.target else node.target.split(".")[-1]
-             for node in first.graph(stage).calls()]
-    print(f"{stage:9} {len(names):3} operations: {' '.join(names)[:88]}")
-for code in (*run.code, *run.pretended[0].code):
-    print(f"{code.which:9} {len(code.kernels):3} kernels for {code.target}")
+# Below is the generated C++ for this CPU. Choose the H100 above the picture: the same graph as *Triton*.
 
 # %% [markdown]
-# **Change one thing.** The same function with `aot_eager`: it takes the same road up to Inductor, but decomposes only
-# what it must. Compare the forward graph.
+# **Change one thing.** Ask for gradients.
 
 # %%
-plain_loss = torch.compile(gated_loss, backend="aot_eager")
-run = first_call(loss_and_gradients, plain_loss, *inputs)
-print([node.target for node in run.compiles[0].graph("forward").calls()])
+def loss_and_gradients(loss, x, scale, target):
+    loss(x, scale, target).backward()
+
+trained = inputs[0].clone().requires_grad_(), inputs[1].clone().requires_grad_(), inputs[2]
+decomposing = torch.compile(gated_loss, backend="aot_eager_decomp_partition")
+
+def size_of_backward():
+    compiled = first_call(loss_and_gradients, decomposing, *trained).compiles[0]
+    forward, backward = (len(compiled.graph(stage).calls()) for stage in ("forward", "backward"))
+    return "more" if backward > forward else "fewer" if backward < forward else "as many"
+
+predict("Compared with the forward graph, how many operations has the backward graph?",
+        ["fewer", "as many", "more"], size_of_backward)
+
+# %%
+torch.compiler.reset()
+run = observe(loss_and_gradients, fused_loss, *trained, on="h100")
+for graph in run.compiles[0].graphs[:4]:
+    names = [node.name for node in graph.calls()]
+    print(f"{graph.stage:9} {len(names):3} operations: {' '.join(names)[:56]}")
 show(run)
+
+# %% [markdown]
+# **What happened.** AOTAutograd traced forward and backward together, `joint`, before you ever called `backward()`.
+# Then it cut: a forward graph, a backward graph, and between them the tensors to keep. The backward begins with
+# `gelu` again, because computing it twice in a fused kernel is cheaper than storing it.
+#
+# `aot_eager` takes the same road, decomposes only what it must, and leaves out Inductor:
+
+# %%
+run = first_call(loss_and_gradients, torch.compile(gated_loss, backend="aot_eager"), *trained)
+print([node.target for node in run.compiles[0].graph("forward").calls()])
 
 # %% [markdown]
 # ### Exercise basic_4 · What became of my operation?
 #
 # Pointing at a node lights up what it became. Write that link yourself: for each operation of yours, the operations
-# of a later stage that stem from it. In the run below, `gelu` becomes five.
+# of a later stage that stem from it. (`aot_eager_decomp_partition` decomposes as Inductor does and stops there.)
 
 # %%
-decomposing = torch.compile(gated_loss, backend="aot_eager_decomp_partition")
-run = first_call(loss_and_gradients, decomposing, *inputs)
+run = first_call(loss_and_gradients, decomposing, *trained)
 for node in run.compiles[0].graph("forward").calls()[:6]:
     print(f"{node.name:6} {node.target:18} comes from {node.origins}")
 
 # %% exercise="basic_4"
 def taken_apart(run, stage):
-    """Name of each Dynamo node to the targets of the nodes that stem from it, in the order of that stage's graph.
+    """{Dynamo node's name: [targets of the nodes of that stage that stem from it]}.
 
-    `stage` is "inference", "forward" or "backward"; the run has one compile.
+    Targets are in the order of the graph. `stage` is "inference", "forward" or
+    "backward"; the run has one compile.
     """
     ### BEGIN SOLUTION
     found = {}
@@ -346,7 +361,7 @@ import triton
 import triton.language as tl
 
 def read_kernel(kernel):
-    """How many tl.load and tl.store kernel.source has, and the names of the Dynamo nodes in it, a set."""
+    """Its number of tl.load, of tl.store, and the set of its Dynamo nodes' names."""
     ### BEGIN SOLUTION
     source = kernel.source
     return source.count("tl.load("), source.count("tl.store("), set(kernel.dynamo_nodes)
@@ -354,7 +369,7 @@ def read_kernel(kernel):
 
 @triton.jit
 def gate_kernel(x_ptr, scale_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
-    """out = x * sigmoid(x) * scale; x and out have n elements in rows of `width`, scale has `width`."""
+    """out = x * sigmoid(x) * scale: n elements, in rows of `width`; scale [width]."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < n
     ### BEGIN SOLUTION
@@ -424,10 +439,14 @@ fast_epoch = torch.compile(train_epoch, backend="aot_eager")
 
 # %%
 def compiled_of_epoch():
-    run = first_call(fast_epoch, model, optimizer, batches)
-    return "nothing" if any(one.function == "train_epoch" for one in run.not_compiled) else "something"
+    plain = first_call(fast_epoch, model, optimizer, batches).not_compiled
+    return "nothing" if "train_epoch" in [one.function for one in plain] else "the loop"
 
-predict("What is compiled of train_epoch itself, with three batches?", ["something", "nothing"], compiled_of_epoch)
+predict(
+    "What is compiled of train_epoch itself?",
+    ["the loop", "one round of it", "nothing"],
+    compiled_of_epoch,
+)
 
 # %%
 run = first_call(fast_epoch, model, optimizer, batches)
@@ -450,7 +469,8 @@ def mixed_step(model, optimizer, x, y):
     optimizer.step()
     return loss
 
-run = first_call(torch.compile(mixed_step, backend="aot_eager"), model, optimizer, *batches[0])
+fast_mixed = torch.compile(mixed_step, backend="aot_eager")
+run = first_call(fast_mixed, model, optimizer, *batches[0])
 print(f"{len(run.graphs)} graphs; in the first:")
 for node in run.graphs[0].calls():
     print(f"  {node.name:18} {node.dtype or ''}")
@@ -463,7 +483,10 @@ for node in run.graphs[0].calls():
 
 # %% exercise="basic_6"
 def make_step(model, optimizer):
-    """A compiled step(x, y) -> loss: mean squared error, one update of the model. Use backend="aot_eager"."""
+    """A compiled step(x, y): one update for the mean squared error; returns the loss.
+
+    Use backend="aot_eager".
+    """
     ### BEGIN SOLUTION
     def step(x, y):
         optimizer.zero_grad()
@@ -481,36 +504,37 @@ check("basic_6")
 # %% [markdown]
 # ## 1.5 Four backends, one result?
 #
-# **The case.** A backend is a function: it gets the FX graph, and returns something to call. Here is one of your own.
+# **The case.** A backend is a function: it gets the FX graph, and returns something to call. You will see one of your own.
 # `error` compares a backend's result with float64, the best answer there is.
+
+# %%
+def soft_gate(x, scale):
+    return (F.gelu(x) * scale).softmax(-1)
+
+def error(backend, dtype):
+    torch.compiler.reset()
+    x = torch.linspace(-4, 4, 4096).view(16, 256).to(dtype)
+    scale = torch.linspace(0, 2, 256).to(dtype)
+    result = torch.compile(soft_gate, backend=backend)(x, scale)
+    return (result.double() - soft_gate(x.double(), scale.double())).abs().max().item()
+
+# %%
+def nearest():
+    errors = {name: error(name, torch.bfloat16) for name in ("eager", "inductor")}
+    return "both" if len(set(errors.values())) == 1 else min(errors, key=errors.get)
+
+predict("In bfloat16, who comes nearest to float64?", ["eager", "inductor", "both"], nearest)
 
 # %%
 def listening(gm, example_inputs):
     print("my backend got", [node.name for node in gm.graph.nodes if node.op.startswith("call")])
     return gm.forward
 
-def soft_gate(x, scale):
-    return (F.gelu(x) * scale).softmax(-1)
-
-def error(backend, dtype):
-    torch.compiler.reset()
-    x, scale = torch.linspace(-4, 4, 4096).view(16, 256).to(dtype), torch.linspace(0, 2, 256).to(dtype)
-    result = torch.compile(soft_gate, backend=backend)(x, scale)
-    return (result.double() - soft_gate(x.double(), scale.double())).abs().max().item()
-
-# %%
-def nearest():
-    eager, inductor = error("eager", torch.bfloat16), error("inductor", torch.bfloat16)
-    return "equally good" if eager == inductor else min((eager, "eager"), (inductor, "inductor"))[1]
-
-predict("In bfloat16, which backend comes nearest to float64?", ["eager", "inductor", "equally good"], nearest)
-
-# %%
 mine = error(listening, torch.float32), error(listening, torch.bfloat16)
 print("largest error      float32   bfloat16")
-for backend in ("eager", "aot_eager", "inductor"):
-    print(f"{backend:14} {error(backend, torch.float32):11.1e} {error(backend, torch.bfloat16):10.1e}")
-print(f"{'my backend':14} {mine[0]:11.1e} {mine[1]:10.1e}")
+for name in ("eager", "aot_eager", "inductor"):
+    print(f"{name:12} {error(name, torch.float32):13.1e} {error(name, torch.bfloat16):10.1e}")
+print(f"{'my backend':12} {mine[0]:13.1e} {mine[1]:10.1e}")
 
 # %% [markdown]
 # **What happened.** Eager rounds to bfloat16 after each operation. A fused kernel keeps float32 in its registers and
@@ -532,9 +556,10 @@ def with_seed(fn):
 
 def same_mask():
     torch.compiler.reset()
-    return "yes" if torch.equal(with_seed(noisy_gate), with_seed(torch.compile(noisy_gate))) else "no"
+    same = torch.equal(with_seed(noisy_gate), with_seed(torch.compile(noisy_gate)))
+    return "yes" if same else "no"
 
-predict("Does Inductor drop the same elements as eager, with the same seed?", ["yes", "no"], same_mask)
+predict("With one seed, does Inductor drop the elements that eager drops?", ["yes", "no"], same_mask)
 
 # %%
 print("the same elements:", same_mask())
@@ -554,7 +579,7 @@ print(f"they agree on {agree:.1%} of the elements")
 
 # %% exercise="basic_7"
 def counting_backend(counts):
-    """A backend for torch.compile. For each graph it is given, it appends the number of operations to `counts`.
+    """A backend for torch.compile: for each graph, append its number of operations.
 
     Operations are the nodes that call something; inputs and outputs are none.
     """

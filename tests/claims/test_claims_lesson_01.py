@@ -249,6 +249,11 @@ def test_row_27_each_stage_leaves_its_graph_and_gelu_is_decomposed():
     assert "aten.gelu.default" not in forward
 
 
+def test_row_27_forward_and_backward_are_traced_together_before_backward_is_called():
+    run = first_call(compiled(Scorer()), batch()[0])
+    assert {graph.stage for graph in run.compiles[0].graphs} >= {"joint", "forward", "backward"}
+
+
 def test_row_28_a_break_falls_back_to_python_and_does_not_crash(capsys):
     def talkative(x):
         y = x.sin()
