@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-NO_GPU = "No GPU here: that real and pretended Triton code are the same was not tested."
+NO_GPU = "No GPU here: that real and pretended Triton code are the same, and the facts of a live GPU, were not tested."
 
 
 def pytest_addoption(parser):
