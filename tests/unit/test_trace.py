@@ -1,6 +1,9 @@
 """A trace written elsewhere: golden ones of each torch version, cut-off and damaged ones, several ranks."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -222,3 +225,37 @@ def test_every_text_of_the_golden_traces_bears_its_signature():
         trace = TraceFile(file)
         assert sum(1 for _ in trace.records()) > 10
         assert not trace.troubles()
+
+
+PROGRAM = """
+import sys, torch
+from compilescope import observe
+def price(x, n):
+    y = torch.sin(x) * n
+    if y.sum() > 0:
+        y = y + 1
+    return y
+fn = torch.compile(price, backend="aot_eager")
+with observe() as run:
+    for size, n in ((4, 2), (5, 2), (5, 3)):
+        fn(torch.ones(size, requires_grad=True), n).sum().backward()
+open(sys.argv[1], "w").write(run.to_json())
+"""
+
+
+def test_a_trace_gives_what_observing_the_same_process_gives(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    settings = {"TORCH_TRACE": str(tmp_path / "trace"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, program, tmp_path / "run.json"]
+    subprocess.run(command, env=os.environ | settings, check=True, capture_output=True)
+    seen = Run.from_json((tmp_path / "run.json").read_text())
+    read = from_trace(tmp_path / "trace")
+    assert [one.compile_id for one in read.compiles] == [one.compile_id for one in seen.compiles]
+    for mine, its in zip(read.compiles, seen.compiles, strict=True):
+        assert [(graph.stage, graph.text) for graph in mine.graphs] == [(g.stage, g.text) for g in its.graphs]
+        assert [guard.expression for guard in mine.guards] == [guard.expression for guard in its.guards]
+        assert [one.expression for one in mine.refusals] == [one.expression for one in its.refusals]
+        assert (mine.symbols, mine.saved) == (its.symbols, its.saved)
+    assert [(one.gb, one.source) for one in read.breaks] == [(one.gb, one.source) for one in seen.breaks]
+    assert read.sources[str(program)] == PROGRAM
