@@ -64,10 +64,14 @@ def readable_ptx(ptx: str) -> str:
 
 
 def tool(name: str) -> Path:
-    """Path of ``ptxas`` or ``nvdisasm`` in the triton wheel. Raises FileNotFoundError where this wheel has none."""
-    import triton
+    """Path of the ``ptxas`` or ``nvdisasm`` that Triton itself uses. Raises FileNotFoundError where there is none.
 
-    path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
+    Leans on ``triton.knobs.nvidia`` (3.6 to 3.9): torch's CUDA builds point it at a ``ptxas`` of their own, and the one
+    of the wheel may be too old to read the PTX made for that.
+    """
+    from triton import knobs
+
+    path = Path(getattr(knobs.nvidia, name).path)
     if not path.exists():
         raise FileNotFoundError(f"this triton wheel has no {name}")
     return path

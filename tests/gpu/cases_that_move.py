@@ -161,7 +161,8 @@ def adam_step(p, grad_scale, m, v):
     return p - 0.001 * m / (v.sqrt() + 1e-8), m, v
 
 
-@case(floats(32, 64), floats(64, 64), floats(64), floats(64, 10), ints(32, high=10), backward=True)
+# 16 classes: with 10 a real GPU may pad the matrix product to 12 columns, decided by a benchmark of that moment.
+@case(floats(32, 64), floats(64, 64), floats(64), floats(64, 16), ints(32, high=16), backward=True)
 def training_loss(x, w, g, head, target):
     h = F.layer_norm(F.gelu(x @ w), (64,), g)
     return F.cross_entropy(h @ head, target)
