@@ -67,13 +67,13 @@ def pretended_gpu(gpu: str) -> Iterator[types.SimpleNamespace]:
         stack.enter_context(cuda_device_guard())
         _prepare_for_cpu()
         found = properties(gpu)
-        stack.callback(_forget_devices)
+        stack.callback(forget_devices)
         _patch_interfaces(stack, gpu)
         _patch_triton(stack, capability(gpu))
         _patch_cuda_queries(stack, found)
         _patch_fake_tensors(stack)
         _patch_inductor(stack)
-        _forget_devices()
+        forget_devices()
         yield found
 
 
@@ -88,7 +88,7 @@ def _prepare_for_cpu() -> None:
     pre_grad.lazy_init()
 
 
-def _forget_devices() -> None:
+def forget_devices() -> None:
     """Empty each ``functools.cache`` that may remember "no GPU" or, afterwards, the pretended one."""
     from torch._inductor import select_algorithm, utils
     from torch._inductor.runtime import hints

@@ -16,6 +16,7 @@ import torch.utils._pytree as pytree
 
 from case import Case
 from compilescope.torch_internals.pretend_capture import Captured, capturing, copied, copy_graph
+from compilescope.torch_internals.pretend_world import forget_devices
 
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
 LESSONS = sorted(path for path in SOLUTIONS.glob("[0-9]*/*.py"))
@@ -82,6 +83,7 @@ def graphs_of_lesson(path: Path) -> tuple[list[GraphCase], list[str]]:
             except Exception as error:
                 failed.append(f"{cell.strip().splitlines()[0]}: {type(error).__name__}: {error}"[:200])
     torch.compiler.reset()
+    forget_devices()  # a cached "there is no GPU" must not outlive the patch above
     found: dict[str, GraphCase] = {}
     for one in captured:
         if one.values is None:
