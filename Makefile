@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 UV := uv==0.13.9
 
-.PHONY: help lab test quick lint build check lock clean matrix grade-quality record gpu-bundle gpu-test
+.PHONY: help lab test quick lint build check lock clean matrix record gpu-bundle gpu-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
@@ -78,6 +78,9 @@ NODE_HAS ?=
 
 gpu-bundle: $(VENV)/.test  ## wheels for a GPU node without network (NODE_PYTHON=3.12, NODE_HAS="numpy matplotlib ...")
 	PATH="$(CURDIR)/$(BIN):$$PATH" tests/gpu/bundle.sh $(NODE_PYTHON) $(NODE_HAS)
+
+record: $(VENV)/.course  ## on a machine with a GPU: assets/recorded/ anew
+	$(BIN)/python -m compilescope.recorded
 
 gpu-test: $(VENV)/.test  ## on a machine with a GPU: what only a GPU can show
 	$(BIN)/python -m pytest tests/gpu --require-gpu
