@@ -29,10 +29,9 @@ OPERATIONS: tuple[Callable[[torch.Tensor], Any], ...] = (
 )
 
 
-def observed(draw: Draw) -> tuple[Run, str]:
-    """A run of two lines with three drawn operations, and one of its stages."""
+def observed(draw: Draw, stage: str) -> Run:
+    """A run of two lines with three drawn operations, which has that stage."""
     first, second, third = (draw.choice(OPERATIONS) for _ in range(3))
-    stage = draw.choice(("inference", "forward", "backward"))
 
     def model(x: torch.Tensor, scale: torch.Tensor) -> Any:
         hidden = first(x) * scale
@@ -44,8 +43,7 @@ def observed(draw: Draw) -> tuple[Run, str]:
         loss = fn(x, torch.ones(x.shape[-1], device=x.device))
         return loss.backward() if stage == "backward" else loss
 
-    run = first_call("The check's own function", call, torch.compile(model, backend=DECOMPOSING))
-    return run, stage
+    return first_call("The check's own function", call, torch.compile(model, backend=DECOMPOSING))
 
 
 def wanted(run: Run, stage: str) -> dict[str, list[str]]:
@@ -58,9 +56,9 @@ def wanted(run: Run, stage: str) -> dict[str, list[str]]:
 
 
 def check(answer: Answer, draw: Draw) -> str:
-    """The same lists as the origins of the graph's nodes give, for two fresh runs."""
-    for _ in range(2):
-        run, stage = observed(draw)
+    """The same lists as the origins of the graph's nodes give, for two fresh runs, one of them a backward pass."""
+    for stage in (draw.choice(("inference", "forward")), "backward"):
+        run = observed(draw, stage)
         want = wanted(run, stage)
         label = f'taken_apart(run, "{stage}")'
         got = called(label, answer.taken_apart, run, stage)
@@ -73,7 +71,9 @@ def check(answer: Answer, draw: Draw) -> str:
 
 
 def _same(label: str, name: str, got: Any, want: list[str] | None) -> None:
-    if want is None:
+    if not want:
+        if isinstance(got, (list, tuple)) and not got:
+            return  # an operation that became nothing may be listed as such
         extra = f"holds {name!r}", "it has no operation in that graph"
         raise NotYet(label, *extra, "Look at the origins of its nodes.")
     if got is None:

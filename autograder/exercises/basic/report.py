@@ -30,7 +30,7 @@ def drawn_metrics(draw: Draw) -> list[Any]:
 
 
 def check(answer: Answer, draw: Draw) -> None:
-    """One graph that holds every operation, with numbers as in float64."""
+    """One graph that holds every operation, with numbers as in float64, also for a second input."""
     metrics = drawn_metrics(draw)[: draw.size(2, 4)]
     dtype = draw.choice((torch.float32, torch.float64))
     prices = 1 + draw.tensor(draw.size(3, 9), draw.size(20, 60), dtype=dtype).abs()
@@ -40,7 +40,11 @@ def check(answer: Answer, draw: Draw) -> None:
     same_numbers(label, run.result, torch.stack([metric(prices.double()) for metric in metrics]), dtype)
     graphs_made(run, label, 1)
     really_compiled(run, label)
-    all_compiled(label, report, prices)
+    others = prices.flip(-1) + 1  # what was kept from the first call is no answer to another
+    label = "report(other prices)"
+    again = called(label, report, others)
+    same_numbers(label, again, torch.stack([metric(others.double()) for metric in metrics]), dtype)
+    all_compiled(label, report, others)
 
 
 _START = "import torch\n"
