@@ -46,6 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module, function, _ = COMMANDS[args.command]
     try:
         code: int = getattr(importlib.import_module(f"autograder.{module}"), function)(args)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("autograder", "compilescope"):
+            raise
+        print(
+            f"This Python has no {error.name}. Take the course's own, .venv/bin/python -m autograder {args.command}; "
+            "make lab makes it.",
+            file=sys.stderr,
+        )
+        return 1
     except CourseError as error:
         print(error, file=sys.stderr)
         return 1
