@@ -22,6 +22,8 @@ from autograder.errors import CourseError
 from autograder.nbgrader_config import ROOT
 
 MINE = "my"
+RESET = f"{os.path.relpath(sys.executable)} -m autograder reset"
+"""The command as this Python understands it: a plain `python` may be another one."""
 LEDGER = ".handed-out.json"
 """In my/: file to the digest of what was handed out, so that an edited notebook is told from an old one."""
 
@@ -52,7 +54,7 @@ def _hand_out_one(root: Path, released: Path, ledger: dict[str, str]) -> Iterato
     before = ledger.get(name)
     current = _digest(mine.read_bytes()) if mine.exists() else None
     if current is not None and (trouble := trouble_of(mine)):
-        yield f"{MINE}/{name} {trouble}. It stays as it is; for a fresh one: python -m autograder reset {lesson}"
+        yield f"{MINE}/{name} {trouble}. It stays as it is; for a fresh one: {RESET} {lesson}"
     elif current in (None, before, fresh):
         if current != fresh:
             mine.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +65,7 @@ def _hand_out_one(root: Path, released: Path, ledger: dict[str, str]) -> Iterato
     elif before != fresh:
         yield (
             f"{MINE}/{name} holds your work and stays; the course has a newer version. "
-            f"To take it and keep a backup: python -m autograder reset {lesson}"
+            f"To take it and keep a backup: {RESET} {lesson}"
         )
 
 

@@ -48,6 +48,8 @@ class KernelCheck:
     """What is right here and may go wrong elsewhere."""
     largest_error: float | None = None
     """Largest absolute difference from the reference over the reference's largest magnitude."""
+    wrote: tuple[str, ...] = ()
+    """Parameters whose tensors it stores into, in their order."""
 
     @property
     def ok(self) -> bool:
@@ -112,7 +114,7 @@ def check_kernel(
         f"{name} changes with what stands in lanes that a mask switches off: give tl.load an other=."
         for name in polluted
     )
-    return KernelCheck(source.name, ran_on, (*findings, *numbers), advice, largest)
+    return KernelCheck(source.name, ran_on, (*findings, *numbers), advice, largest, tuple(outputs))
 
 
 def _named(source: KernelSource, args: Sequence[Any], launch: dict[str, Any]) -> dict[str, Any]:

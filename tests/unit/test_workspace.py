@@ -72,7 +72,7 @@ def test_an_edited_notebook_stays_and_says_so_until_reset(root):
     for _ in range(2):
         (said,) = workspace.hand_out(root)
         assert "holds your work and stays" in said
-        assert "python -m autograder reset 01_first" in said
+        assert "-m autograder reset 01_first" in said
         assert "my answer" in mine(root).read_text()
 
 

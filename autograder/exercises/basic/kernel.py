@@ -91,6 +91,10 @@ def _own_kernel(kernel: Any, draw: Draw) -> None:
         said = " ".join(first.sentence.split(" (line ")[0].split()[:24]).rstrip(".")
         at = f"line {first.source.line}, {first.source.code.strip()}" if first.source else "what it stores"
         raise NotYet(f"{label} on {tuple(x.shape)}:", said, "x · sigmoid(x) · scale is wanted", f"Look at {at}.")
+    output = plain.__code__.co_varnames[2]
+    if found.wrote != (output,):
+        wrote = ", ".join(found.wrote)
+        raise NotYet(label, f"stores into {wrote}", f"{output} is wanted, and x stays as it is", "Look at tl.store.")
     loads, stores = memory_operations(inspect.getsource(plain))
     if (loads, stores) != (2, 1):
         raise NotYet(
@@ -133,6 +137,7 @@ EXERCISE = Exercise(
         KnownMistake(_START + _READ + _KERNEL.replace("x_ptr + i, inside", "x_ptr + i"), "outside"),
         KnownMistake(_START + _READ + _KERNEL.replace("scale_ptr + i % width", "scale_ptr + i"), "outside"),
         KnownMistake(_START + _READ + _KERNEL.replace("i % width", "i // width"), "is wanted"),
+        KnownMistake(_START + _READ + _KERNEL.replace("tl.store(out_ptr", "tl.store(x_ptr"), "x stays as it is"),
         KnownMistake(
             _START + _READ + _KERNEL.replace("x * tl.sigmoid(x) * scale", "tl.sigmoid(x) * scale"), "is wanted"
         ),
