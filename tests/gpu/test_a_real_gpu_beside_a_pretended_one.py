@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import tempfile
+from pathlib import Path
 
 import pytest
 import torch
 
 from cases import CASES
 from compilescope.torch_internals.pretend_assemble import machine_code
+from compilescope.torch_internals.pretend_kernels import load_tuner
+from compilescope.torch_internals.pretend_world import pretended_gpu
 from test_pretended_equals_real import PRETENDED_FOR
 from triton_text import pretended, real
 
@@ -29,6 +33,12 @@ def test_pretending_leaves_the_real_gpu_as_it_was(gpu: str):
     assert torch.compile(lambda y: torch.relu(y @ y).sum())(x).item() == pytest.approx(before, rel=1e-3)
 
 
+def place_of(chosen: object, name: str, source: str, gpu: str) -> int:
+    """Place of the configuration that autotuning kept: the tuner on the GPU has thrown the others away."""
+    with pretended_gpu(gpu), tempfile.TemporaryDirectory() as folder:
+        return [str(one) for one in load_tuner(name, source, Path(folder)).configs].index(str(chosen))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in SOME])
 def test_registers_spills_and_shared_memory_are_the_real_ones(case, gpu: str, report: list[dict[str, object]]):
@@ -46,8 +56,7 @@ def test_registers_spills_and_shared_memory_are_the_real_ones(case, gpu: str, re
             if tuner is None or len(tuner.launchers) != 1:
                 continue
             launcher = tuner.launchers[0]
-            place = [str(one) for one in tuner.configs].index(str(launcher.config)) if tuner.configs else 0
-            made = machine_code({name: source}, target, place)[name]
+            made = machine_code({name: source}, target, place_of(launcher.config, name, source, target))[name]
             assert "error" not in made, made["error"]
             got = (made["registers"], made["shared"])
             report.append(
