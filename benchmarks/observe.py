@@ -168,6 +168,7 @@ def large(nodes: int, backend: str) -> tuple[Run, float, float]:
 def as_tool(tool: str, folder: Path, blocks: int) -> None:
     """One cold compile beside one tool, in this process; prints its seconds as JSON."""
     inductor.compile_threads = 1
+    torch.set_num_threads(1)
     torch.compile(lambda x: x.sin() + 1)(torch.ones(9))
     around: contextlib.AbstractContextManager = contextlib.nullcontext()
     if tool == "depyf":
@@ -230,11 +231,12 @@ def verdict(value: float, limit: float) -> str:
 
 def costs() -> list[str]:
     inductor.compile_threads = 1  # g++ as a child that is awaited, so that its work is counted
+    torch.set_num_threads(1)  # threads that wait for each other burn CPU time
     model = Transformer()
     first_call(model, contextlib.nullcontext())
     cold = pairs(model, 3, cold=True)
     pairs(model, 1, cold=False)
-    warm = pairs(model, 7, cold=False)
+    warm = pairs(model, 11, cold=False)
     call, base = call_ratio()
     run, _, _ = large(5_000, "aot_eager")
     size = megabytes(run)

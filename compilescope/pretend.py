@@ -60,6 +60,9 @@ def previewing(on: str | Sequence[str]) -> Iterator[Preview]:
         if gpu not in GPUS:
             raise ValueError(f"There is no pretended GPU {gpu!r}: choose {', '.join(map(repr, GPUS))}.")
     preview = Preview(gpus)
+    if not gpus:  # copies of graphs and inputs are time and memory that nobody would use
+        yield preview
+        return
     with capturing() as captured:
         preview.captured = captured
         yield preview
