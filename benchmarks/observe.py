@@ -234,7 +234,7 @@ def costs() -> list[str]:
     torch.set_num_threads(1)  # threads that wait for each other burn CPU time
     model = Transformer()
     first_call(model, contextlib.nullcontext())
-    cold = pairs(model, 3, cold=True)
+    cold = pairs(model, 7, cold=True)
     pairs(model, 1, cold=False)
     warm = pairs(model, 11, cold=False)
     call, base = call_ratio()

@@ -9,9 +9,10 @@ import threading
 import pytest
 import torch
 import torch._inductor.config as inductor
+from torch._inductor.utils import fresh_cache
 
 from compilescope import Run, observe
-from rows import row
+from rows import TORCH, row
 
 
 def largest_difference(answer, exact):
@@ -79,6 +80,8 @@ def test_threads_compile_without_an_error_and_each_sees_only_its_own():
     threads = [threading.Thread(target=work, args=(function,)) for function in (add_one, add_two, add_three)]
     for thread in threads:
         thread.start()
+        if TORCH < (2, 12):
+            thread.join()  # torch 2.11 ends in a segmentation fault, also unobserved, when threads compile at once
     for thread in threads:
         thread.join()
     assert len(runs) == 3
@@ -124,7 +127,7 @@ def test_without_a_cpp_compiler_the_graph_is_there_and_the_error_is_a_fact(tmp_p
     def double(x):
         return torch.sin(x) * 2
 
-    with inductor.patch({"cpp.cxx": (str(tmp_path / "none"),), "force_disable_caches": True}):
+    with fresh_cache(), inductor.patch({"cpp.cxx": (str(tmp_path / "none"),)}):
         with observe() as run, pytest.raises(Exception, match="compiler"):
             torch.compile(double)(torch.ones(8))
         assert run.calls[0].outcome == "error"
