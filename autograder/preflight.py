@@ -91,7 +91,6 @@ def read_submission(raw: bytes) -> tuple[NotebookNode, str]:
         )
     except Exception as error:
         raise Unreadable(f"cannot be read as a notebook ({type(error).__name__})") from None
-    return notebook, problem
 
 
 def _decoded(raw: bytes) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from compilescope.facts import Call, Compile, GraphBreak, NotCompiled, Refusal, Source
-from compilescope.reading.cells import CellNames, cell_numbers
+from compilescope.reading.cells import CellNames
 from compilescope.reading.finish import sources_of
 from compilescope.reading.outcomes import Outcomes
 from compilescope.reading.skips import REMEDIES
@@ -30,7 +30,7 @@ def facts_of(watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> dic
             missing[name] = f"{type(error).__name__} while this was put together: {error}"
             return default
 
-    cells = CellNames(cell_numbers())
+    cells = CellNames(watch.cell_numbers)
     builder = watch.built(cells)
     refused = read("refusals", {}, lambda: _with_actual(watch, builder.refused()))
     compiles = read("compiles", (), lambda: tuple(_completed(one, refused, caches) for one in builder.compiles()))

@@ -38,6 +38,7 @@ class Watch:
         self.local = threading.local()
         self.actual: dict[tuple[str, str], str] = {}
         self.missing: dict[str, str] = {}
+        self.cell_numbers: dict[str, int] = {}
         self.gpu = GpuWatch(self._mine)
 
     def begin(self) -> None:
@@ -53,6 +54,7 @@ class Watch:
             if not _watched_threads[self.thread]:
                 del _watched_threads[self.thread]
         self.gpu.end(self.records)
+        self.cell_numbers = cell_numbers()  # of now: a cell that is run again gets another number
 
     def _mine(self) -> bool:
         thread = threading.get_ident()

@@ -14,12 +14,11 @@
 # You need no GPU. Each question comes before its answer: choose first, then run.
 
 # %%
+from autograder import check, doctor, hint, predict; doctor()
 import torch
 import torch.nn.functional as F
 from torch import nn
-from autograder import check, doctor, hint, predict
 from compilescope import observe, show
-doctor()
 
 # %% [markdown]
 # ## 1.1 One call, one graph

@@ -101,6 +101,15 @@ def test_solved_gets_full_points(term, full):
     assert term.scores("ann") == full
 
 
+def test_validate_passes_the_solved_lesson_and_names_the_checks_of_the_untouched_one(term, full):
+    handed_in = {name: str(term.students / name / LESSON / term.lesson.learner.name) for name in ("ann", "bob")}
+    assert "Success!" in term.nbgrader("validate", handed_in["ann"])
+    said = term.nbgrader("validate", handed_in["bob"])
+    assert "Success!" not in said
+    for name in full:
+        assert f'check("{name.removesuffix("_check")}")' in said
+
+
 def test_untouched_gets_0_and_crashes_nothing(term, full):
     assert term.scores("bob") == dict.fromkeys(full, 0)
 

@@ -10,6 +10,8 @@ CELLS = [
     "import torch\nfrom compilescope import observe",
     "def price(x):\n    y = torch.sin(x)\n    print(end='')\n    return y + 1",
     "with observe() as run:\n    torch.compile(price, backend='eager')(torch.ones(4))",
+    # run again after the block and before anybody looks at the run: the cell has another number from here on
+    "def price(x):\n    y = torch.sin(x)\n    print(end='')\n    return y + 1",
     """import json
 print(json.dumps({
     "sources": run.sources,
