@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import random
@@ -90,6 +91,34 @@ class Answer:
             raise NotYet(
                 f"{name}", "is not defined", "this exercise needs it", "Run the cell above, then check again."
             ) from None
+
+
+Values = dict[str, Any]
+"""What crosses between a check and the process of an answer: by name None, bool, int, float, str, tensors, Runs, and
+lists and dicts (with str keys) of these. Nothing else, so that nothing is ever unpickled."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """How an exercise is judged, in three parts, of which only `probe` needs the learner's process.
+
+    A learner's own check runs all three in the notebook. Grading runs `ask` and `judge` where no answer can reach
+    them: expected values, and anything that decides, belongs into `judge`.
+    """
+
+    ask: Callable[[Draw], Values]
+    """Fresh inputs: sizes, seeds, choices, tensors."""
+    probe: Callable[[Answer, Values], Values]
+    """Runs the answer on the inputs and reports what came out: values, and Runs as facts. It may raise NotYet where
+    nothing sensible can be reported, such as something that is no function."""
+    judge: Callable[[Values, Values], str | None]
+    """From the inputs as drawn and what `probe` reported: raises NotYet with the first failing fact, or returns a
+    few words on what was found."""
+
+    def __call__(self, answer: Answer, draw: Draw) -> str | None:
+        """All three in this process. The answer gets copies of the inputs, so that what it overwrites stays its own."""
+        asked = self.ask(draw)
+        return self.judge(asked, self.probe(answer, copy.deepcopy(asked)))
 
 
 @dataclass(frozen=True)
