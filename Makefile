@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 UV := uv==0.13.9
 
-.PHONY: help lab test quick lint build check lock clean matrix record gpu-bundle gpu-test
+.PHONY: help lab test quick lint build check lock clean matrix repeat record gpu-bundle gpu-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
@@ -63,6 +63,9 @@ $(VENV)/.test: requirements/test.lock $(VENV)/.course
 
 matrix: $(VENV)/.test  ## facts and symptoms on torch 2.11 to 2.15, each in its own environment (5 GB): tests/matrix.md
 	$(BIN)/python tests/matrix.py -o tests/matrix.md $(MATRIX)
+
+repeat: $(VENV)/.test  ## solved lessons 20 times under full load: tests/repeat.md (REPEAT="--times 20 02_timing")
+	$(BIN)/python tests/repeat.py -o tests/repeat.md $(REPEAT)
 
 lock:  ## resolve requirements/*.lock anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
