@@ -95,7 +95,8 @@ class Answer:
 
 Values = dict[str, Any]
 """What crosses between a check and the process of an answer: by name None, bool, int, float, str, tensors, Runs, and
-lists and dicts (with str keys) of these. Nothing else, so that nothing is ever unpickled."""
+lists and dicts (with str keys) of these. Nothing else, so that nothing is ever unpickled. What an answer returned and
+what cannot cross arrives as an `autograder.wire.Opaque`, a tuple as a list, a Run without its result."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,10 @@ class Check:
 
     def __call__(self, answer: Answer, draw: Draw) -> str | None:
         """All three in this process. The answer gets copies of the inputs, so that what it overwrites stays its own."""
-        asked = self.ask(draw)
-        return self.judge(asked, self.probe(answer, copy.deepcopy(asked)))
+        from autograder.wire import plain
+
+        asked = plain(self.ask(draw), strict=True)
+        return self.judge(asked, plain(self.probe(answer, copy.deepcopy(asked))))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import torch
 from torch.autograd import profiler
 
 from autograder.exercise import NotYet
+from autograder.wire import Opaque
 from compilescope import observe
 from compilescope.facts import Run
 
@@ -116,4 +117,4 @@ def _parents(event: Any) -> Iterator[Any]:
 
 
 def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else f"a {value.kind if isinstance(value, Opaque) else type(value).__name__}"
