@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Protocol
 
+from compilescope.torch_internals import settings
+
 
 class Watcher(Protocol):
     """What is told; each method is called in the thread where it happens."""
@@ -161,7 +163,8 @@ def _watch_frames() -> Callable[[], None]:
             "new_code": None, "skip_reason": None, "error": None,
         }  # fmt: skip
         try:
-            result = convert(self, frame, cache_entry, frame_state)
+            with settings.as_observed():
+                result = convert(self, frame, cache_entry, frame_state)
         except BaseException as error:
             facts["error"] = error
             _tell("frame_ends", frame, facts)

@@ -127,6 +127,66 @@ def test_a_thread_that_the_block_starts_is_seen():
     assert len(run.graphs) == 1
 
 
+def test_observations_that_end_in_the_order_they_began_leave_everything_as_before(before):
+    first, second = observe(), observe()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch._inductor.config.fx_graph_cache is False
+    second.__exit__(None, None, None)
+    assert state() == before
+
+
+def test_observations_that_overlap_in_threads_leave_everything_as_before(before):
+    turn = [threading.Event() for _ in range(3)]
+
+    def work():
+        turn[0].wait(timeout=60)
+        with observe():
+            turn[1].set()
+            turn[2].wait(timeout=60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    with observe():
+        turn[0].set()
+        turn[1].wait(timeout=60)
+    turn[2].set()
+    thread.join()
+    assert state() == before
+
+
+def settings():
+    return {
+        "provenance": torch._inductor.config.trace.provenance_tracking_level,
+        "graph cache": torch._inductor.config.fx_graph_cache,
+        "autograd cache": torch._functorch.config.enable_autograd_cache,
+        "lazy backward": not torch._functorch.config.force_non_lazy_backward_lowering,
+    }
+
+
+def test_a_thread_that_the_block_starts_compiles_with_the_settings_of_the_observation(before):
+    seen = {}
+
+    def backend(gm, inputs):
+        seen[threading.current_thread().name] = settings()
+        return gm.forward
+
+    def work():
+        torch.compiler.reset()
+        torch.compile(sine, backend=backend)(X)
+
+    with observe():
+        work()
+        thread = threading.Thread(target=work, name="started inside")
+        thread.start()
+        thread.join()
+    mine, inside = seen["MainThread"], seen["started inside"]
+    assert mine == inside == {"provenance": 1, "graph cache": False, "autograd cache": False, "lazy backward": False}
+    assert settings() != mine
+    assert state() == before
+
+
 def test_what_was_compiled_under_observation_is_not_compiled_again_outside():
     compiled = torch.compile(sine, backend="aot_eager")
     observe(compiled, X)
