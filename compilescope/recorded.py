@@ -1,8 +1,9 @@
 """Facts that only a real GPU can give, kept as JSON: each recording says where it is from and which recipe made it.
 
 A recipe is a Python file in ``assets/recorded/recipes`` with ``model``, ``inputs(device)`` and, where a plain call is
-not all, ``call(compiled, args)``. ``python -m compilescope.recorded`` runs the recipes on a GPU and writes the
-recordings; a test compares the hash of each recipe with the one in its recording, without any GPU.
+not all, ``call(compiled, args)``; or one with ``WORKLOADS``, each tried in every mode (`compilescope.trials`).
+``python -m compilescope.recorded`` runs the recipes on a GPU and writes the recordings; a test compares the hash of
+each recipe with the one in its recording, without any GPU.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from compilescope.facts import Code, Kernel, Origin, Run
+from compilescope.facts_modes import ModeTable
+from compilescope.facts_timing import Measurements
 
 FOLDER = Path(__file__).parents[1] / "assets" / "recorded"
 TIMED_CALLS = 20
@@ -27,13 +30,27 @@ TIMED_CALLS = 20
 
 def recorded(name: str, folder: Path = FOLDER) -> Run:
     """The recorded Run called `name`. Raises ValueError with the names there are, or what is wrong with the file."""
+    return Run.from_json(_stored(name, "run", folder))
+
+
+def recorded_modes(name: str, folder: Path = FOLDER) -> ModeTable:
+    """The recorded table of modes called `name`. Raises ValueError as `recorded` does."""
+    return ModeTable.from_json(_stored(name, "modes", folder))
+
+
+def recorded_times(name: str, folder: Path = FOLDER) -> Measurements:
+    """What the recipe called `name` measured by the clock. Raises ValueError as `recorded` does."""
+    return Measurements.from_dict(json.loads(_stored(name, "measurements", folder)))
+
+
+def _stored(name: str, what: str, folder: Path) -> str:
     path = folder / f"{name}.json"
     if not path.is_file():
         known = ", ".join(sorted(one.stem for one in folder.glob("*.json"))) or "none"
         raise ValueError(f"There is no recording {name!r} (there is: {known}). On a GPU, make record writes it.")
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        return Run.from_json(json.dumps(stored["run"]))
+        return json.dumps(stored[what])
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{path.name} is no recording: write it again on a GPU with make record.") from error
 
@@ -62,25 +79,37 @@ def unrecorded(folder: Path = FOLDER) -> list[str]:
     return sorted(p.stem for p in (folder / "recipes").glob("*.py") if not (folder / f"{p.stem}.json").is_file())
 
 
-def record(recipe: Path, out: Path) -> Path:
-    """Run a recipe and write its recording to `out`; gives the file's path. Raises RuntimeError without a GPU."""
+def record(recipe: Path, out: Path, seconds: float = 400) -> Path:
+    """Run a recipe and write its recording to `out`; gives the file's path. Raises RuntimeError without a GPU.
+
+    A table of modes begins no further trial after `seconds`.
+    """
     import torch
 
     if not torch.cuda.is_available():
         raise RuntimeError("There is no GPU here: a recording needs one.")
-    run = normalized(_observed(recipe))
-    stored = {"recipe": recipe_hash(recipe), "run": json.loads(run.to_json())}
+    made = runpy.run_path(str(recipe))
+    if "WORKLOADS" in made:
+        from compilescope.trials import table
+
+        modes = dataclasses.replace(table(made, "cuda", seconds), origin=_origin())
+        facts = {"modes": _clean(json.loads(modes.to_json()))}
+    else:
+        facts = {"run": json.loads(normalized(_observed(made)).to_json())}
+    if "measured" in made:
+        measurements = Measurements(_origin(), **made["measured"]()).from_origin(_origin())
+        facts["measurements"] = _clean(measurements.to_dict())
+    stored = {"recipe": recipe_hash(recipe), **facts}
     path = out / f"{recipe.stem}.json"
     path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return path
 
 
-def _observed(recipe: Path) -> Run:
+def _observed(made: dict[str, Any]) -> Run:
     import torch
 
     from compilescope.observe import observe
 
-    made = runpy.run_path(str(recipe))
     args = made["inputs"]("cuda")
     call: Callable[[Any, Any], Any] = made.get("call") or (lambda compiled, given: compiled(*given))
     torch.compiler.reset()
@@ -147,15 +176,15 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 def normalized(run: Run) -> Run:
     """The run without what belongs to one machine only: folders of files, and addresses."""
+    return Run.from_json(json.dumps(_clean(json.loads(run.to_json()))))
 
-    def clean(value: Any) -> Any:
-        if isinstance(value, str):
-            return _ADDRESS.sub("0x0", _FOLDERS.sub("", value))
-        if isinstance(value, list):
-            return [clean(one) for one in value]
-        return {clean(key): clean(one) for key, one in value.items()} if isinstance(value, dict) else value
 
-    return Run.from_json(json.dumps(clean(json.loads(run.to_json()))))
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return _ADDRESS.sub("0x0", _FOLDERS.sub("", value))
+    if isinstance(value, list):
+        return [_clean(one) for one in value]
+    return {_clean(key): _clean(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -163,6 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("names", nargs="*", help="recipes to run; all of them if none is named")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where the recordings go")
+    parser.add_argument("--seconds", type=float, default=400, help="no further trial of a table begins after these")
     parser.add_argument("--check", action="store_true", help="only say which recordings are stale")
     options = parser.parse_args(arguments)
     if options.check:
@@ -173,7 +203,7 @@ def main(arguments: list[str] | None = None) -> int:
     for recipe in sorted((FOLDER / "recipes").glob("*.py")):
         if not options.names or recipe.stem in options.names:
             try:
-                print(f"{record(recipe, options.out)}")
+                print(f"{record(recipe, options.out, options.seconds)}")
             except RuntimeError as error:
                 print(error, file=sys.stderr)
                 return 1
