@@ -13,7 +13,7 @@ import torch
 
 from compilescope.facts import Origin, Run
 from compilescope.filling import Caches, facts_of
-from compilescope.pretend import previewing
+from compilescope.pretend import keep_graphs, previewing
 from compilescope.reading.cells import CellNames, cell_numbers
 from compilescope.torch_internals import calls, fusion, gpu, records, settings
 from compilescope.unread import read_later
@@ -56,7 +56,7 @@ def observe(
 def _watching(on: Devices, caches: Caches = "bypass", fn: Callable[..., Any] | None = None) -> Iterator[Run]:
     if caches not in ("bypass", "use"):
         raise ValueError(f'caches is "bypass" or "use", not {caches!r}.')
-    run = Run(_origin())
+    run = Run(live_origin())
     watch = Watch()
     with contextlib.ExitStack() as stack, previewing(on) as preview:
         if on:
@@ -74,7 +74,8 @@ def _watching(on: Devices, caches: Caches = "bypass", fn: Callable[..., Any] | N
         yield run
 
 
-def _origin() -> Origin:
+def live_origin() -> Origin:
+    """This machine, now."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     triton = None
     with contextlib.suppress(ImportError):
@@ -107,5 +108,7 @@ def _add_pretended(run: Run, preview: Any) -> None:
     cells = CellNames(cell_numbers())
     # also inside the generated code, whose remarks name the cell's temporary file
     shown = tuple(Run.from_json(cells.text(one.to_json())) for one in pretended)
+    for one, named in zip(pretended, shown, strict=True):
+        keep_graphs(one, named)
     object.__setattr__(run, "pretended", shown)
     object.__setattr__(run, "notes", run.notes + notes)
