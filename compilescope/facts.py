@@ -318,6 +318,12 @@ class Run:
         """JSON text; `from_json` gives an equal Run back (without `result`)."""
         return json.dumps(_converter.unstructure(self), separators=(",", ":"))
 
+    def interpret(self, *, time_limit: float = 60.0) -> tuple[Any, ...]:
+        """The numbers of its pretended kernels, on the CPU, beside eager's; see `compilescope.interpret`."""
+        import compilescope  # only when called: facts stay free of what runs kernels
+
+        return compilescope.interpret(self, time_limit=time_limit)
+
     @staticmethod
     def from_trace(folder: str | Path, rank: int | None = None) -> Run:
         """The facts of one process from a folder written with ``TORCH_TRACE=folder``; see `compilescope.from_trace`."""

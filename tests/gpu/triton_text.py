@@ -29,8 +29,11 @@ class Written:
     """As they were written, by the same names."""
     launches: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    modules: int = 0
+    """How many wrappers were written."""
 
     def add(self, code: str) -> None:
+        self.modules += 1
         for kernel in read_code(code, "0/0").kernels:
             if kernel.language == "triton":
                 name = kernel.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from compilescope import Run, observe
 from compilescope.check_kernel import KernelCheck, check_kernel
 from compilescope.interpret import error, interpret
 from compilescope.pretend import preview
@@ -180,6 +181,17 @@ def test_generated_kernels_give_the_numbers_of_eager_forward_and_backward():
     for one in found:
         assert one.ok, f"{one} {one.traceback}"
         assert all(output.from_float64 < 1e-5 for output in one.outputs)
+
+
+def test_an_observed_run_interprets_its_pretended_kernels_by_a_method_of_its_own():
+    x = torch.randn(8, 16)
+    run = observe(torch.compile(lambda x: torch.softmax(x, -1), backend="eager"), x, on="h100")
+    torch.compiler.reset()
+    (found,) = run.interpret()
+    assert found.ok, str(found)
+    assert "the same numbers as eager" in str(found)
+    (gone,) = Run.from_json(run.to_json()).interpret()
+    assert "interpret a run of this session" in gone.sentence
 
 
 def test_a_written_argument_is_compared_too():
