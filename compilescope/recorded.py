@@ -2,6 +2,7 @@
 
 A recipe is a Python file in ``assets/recorded/recipes`` with ``model``, ``inputs(device)`` and, where a plain call is
 not all, ``call(compiled, args)``; or one with ``WORKLOADS``, each tried in every mode (`compilescope.trials`).
+One with ``measured()`` also gives timings, speeds, spans and numbers (`compilescope.facts_timing`).
 ``python -m compilescope.recorded`` runs the recipes on a GPU and writes the recordings; a test compares the hash of
 each recipe with the one in its recording, without any GPU.
 """

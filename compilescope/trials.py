@@ -183,33 +183,31 @@ def _collect(device: str) -> tuple[int, int]:
     return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
 
 
-def table(recipe: dict[str, Any], device: str, seconds: float, told: Callable[[str], None] = print) -> ModeTable:
-    """All workloads of a recipe in all its modes, cheap modes first; what `seconds` leave no time for is left out.
+def tables(recipe: dict[str, Any], device: str, seconds: float) -> Iterator[ModeTable]:
+    """All workloads of a recipe in all its modes, cheap modes first: the table so far, after each trial.
 
-    The recipe has ``WORKLOADS``, name to `Workload` fields and ``make``, and where it wants fewer, ``MODES``.
+    The recipe has ``WORKLOADS``, name to `Workload` fields and ``make``, and where it wants fewer, ``MODES``. What
+    `seconds` leave no time for is left out, and a note says so.
     """
     start = time.perf_counter()
     options = modes.mode_options()
     wanted = recipe.get("MODES") or ("eager", *sorted(options, key=lambda mode: len(options[mode])))
-    _import_everything(device)
-    found, notes, makers = [], [], recipe["WORKLOADS"]
-    for mode, name in ((m, n) for m in wanted for n in makers if m == "eager" or m in options):
-        if mode not in makers[name].get("modes", wanted):
-            continue
-        if (spent := time.perf_counter() - start) > seconds:
-            notes.append(f"{name} in mode {mode} was left out: {spent:.0f} s were spent by then.")
-            continue
-        trial = attempt(name, mode, makers[name]["make"], device)
-        found.append(trial)
-        told(f"{time.perf_counter() - start:6.1f} s  {_said(trial)}")
-    found.sort(key=lambda trial: (list(makers).index(trial.workload), wanted.index(trial.mode)))
+    makers = recipe["WORKLOADS"]
     works = tuple(
         Workload(name, one["words"], one.get("group", "modes"), inspect.getsource(one["make"]))
         for name, one in makers.items()
     )
     defaults = modes.option_defaults({option for given in options.values() for option in given})
-    notes.append("The first call was observed by compilescope, which makes it a little slower.")
-    return ModeTable(Origin("live", device, torch.__version__), works, tuple(found), options, defaults, tuple(notes))
+    notes = ["The first call was observed by compilescope, which makes it a little slower."]
+    found: list[Trial] = []
+    _import_everything(device)
+    for mode, name in ((m, n) for m in wanted for n in makers if m in makers[n].get("modes", wanted)):
+        if (spent := time.perf_counter() - start) > seconds:
+            notes.append(f"{name} in mode {mode} was left out: {spent:.0f} s were spent by then.")
+        else:
+            found.append(attempt(name, mode, makers[name]["make"], device))
+        found.sort(key=lambda trial: (list(makers).index(trial.workload), wanted.index(trial.mode)))
+        yield ModeTable(Origin("live", device, torch.__version__), works, tuple(found), options, defaults, tuple(notes))
 
 
 def _import_everything(device: str) -> None:
@@ -219,10 +217,3 @@ def _import_everything(device: str) -> None:
         torch.compile(lambda x: (x @ x).sin(), mode="max-autotune" if device == "cuda" else None)(square)
         _wait(device)
     torch.compiler.reset()
-
-
-def _said(trial: Trial) -> str:
-    first, steady = trial.first_s, trial.steady_us
-    costs = f"first {first:.2f} s" if first is not None else "no call"
-    costs += f", steady {steady:,.0f} us" if steady is not None else ""
-    return f"{trial.workload:24} {trial.mode:27} {costs} {trial.error}"
