@@ -10,7 +10,7 @@ from compilescope.interpret import interpret
 from compilescope.observe import observe
 from compilescope.text import describe
 from compilescope.trace import every_rank, from_trace
-from compilescope.views import compare, guard_tree, kernel_bars, road, saved_bars, timeline
+from compilescope.views import compare, compare_entries, guard_tree, kernel_bars, road, saved_bars, strips, timeline
 
 __all__ = [
     "Run",
@@ -18,6 +18,7 @@ __all__ = [
     "bytecode",
     "check_kernel",
     "compare",
+    "compare_entries",
     "describe",
     "every_rank",
     "from_trace",
@@ -29,6 +30,7 @@ __all__ = [
     "save_html",
     "saved_bars",
     "show",
+    "strips",
     "timeline",
     "would_recompile",
 ]

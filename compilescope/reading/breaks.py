@@ -94,6 +94,8 @@ _MISMATCH = re.compile(
 )
 _PLAIN_MISMATCH = re.compile(r"^tensor '(?P<subject>[^']+)' (?P<what>.+)$")
 _STATE = re.compile(r"^GLOBAL_STATE changed: (?P<subject>\w+)")
+_MADE_BY = re.compile(r"\s+# \(\S+?:\d+ in \w+\)?\s*$")
+"""torch's remark on which of its own lines made a guard."""
 _COMPARISON = re.compile(r"^(?P<subject>.+?) (?:==|is|<=|>=|<|>|!=) (?P<expected>.+)$")
 
 
@@ -120,6 +122,7 @@ def _hint(text: str | None) -> str:
 
 def make_refusal(compile_id: str, expression: str, source: Source | None = None, actual: str | None = None) -> Refusal:
     """A `Refusal` with the subject and the expected value that the guard's expression tells."""
+    expression = _MADE_BY.sub("", expression)
     if match := _MISMATCH.match(expression):
         return Refusal(compile_id, expression, match["subject"], match["expected"], match["actual"], source)
     if match := _STATE.match(expression):

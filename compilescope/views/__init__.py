@@ -1,5 +1,6 @@
 """Facts in, display out: one view a file, each with its text twin."""
 
+from compilescope.views.call_strips import strips
 from compilescope.views.call_timeline import timeline
 from compilescope.views.comparison import compare
 from compilescope.views.compile_road import road
@@ -9,4 +10,4 @@ from compilescope.views.guard_tree import guard_tree
 from compilescope.views.kernel_bars import kernel_bars
 from compilescope.views.saved_bars import saved_bars
 
-__all__ = ["Display", "compare", "compare_entries", "guard_tree", "kernel_bars", "road", "saved_bars", "timeline"]
+__all__ = ["Display", "compare", "compare_entries", "guard_tree", "kernel_bars", "road", "saved_bars", "strips", "timeline"]

@@ -1,0 +1,99 @@
+"""Several runs side by side, a row each: what became of each call, what that cost, and which guard failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compilescope.facts import Call, Run
+from compilescope.text import count, describe_refusal
+from compilescope.views.call_timeline import OUTCOMES
+from compilescope.views.card import card, color, escape, table
+from compilescope.views.display import Display
+
+Cures = Mapping[str, tuple[str, Run]]
+
+
+def strips(runs: Mapping[str, Run], labels: Sequence[object] = (), cures: Cures | None = None) -> Display:
+    """A row for each run, a sign for each of its calls.
+
+    Args:
+        runs: name of the row to its run.
+        labels: what was passed in the first call, the second…; they head the columns where all runs made these calls.
+        cures: name of a row to what was changed, and the run after that change; shown beside the row.
+    """
+    if not runs:
+        return card("No runs", "<p>Nothing was observed.</p>", "Nothing was observed.", "")
+    cures = cures or {}
+    heads = ["", *map(str, labels)] if labels else ["", "calls"]
+    heads += ["compiles", "guard that failed", *(["cure", "calls", "compiles"] if cures else [])]
+    rows = [_row(name, run, len(labels), cures) for name, run in runs.items()]
+    legend = "".join(_legend(outcome) for outcome in OUTCOMES if _has(outcome, runs, cures))
+    numbers = _columns_of_counts(heads)
+    body = table(heads, rows, numbers=numbers) + f'<p class="mute">{legend}</p>'
+    title = f"{count(len(runs), 'row')}, {count(sum(len(run.calls) for run in runs.values()), 'call')}"
+    lines = [_line(name, run, cures) for name, run in runs.items()]
+    if labels:
+        lines.insert(0, f"calls: {', '.join(map(str, labels))}")
+    lines.append(", ".join(f"{OUTCOMES[name][0]} {name}" for name in OUTCOMES if _has(name, runs, cures)))
+    return card(title, body, "\n".join(lines), next(iter(runs.values())).origin.sentence())
+
+
+def _columns_of_counts(heads: list[str]) -> tuple[int, ...]:
+    return tuple(i for i, head in enumerate(heads) if head == "compiles")
+
+
+def _row(name: str, run: Run, columns: int, cures: Cures) -> list[str]:
+    dots = [_dot(i, call) for i, call in enumerate(run.calls, 1)]
+    if columns:
+        shown = (dots + [""] * columns)[: columns - 1] + ["".join(dots[columns - 1 :])]
+    else:
+        shown = [_together(dots)]
+    cells = [f"<b>{escape(name)}</b>", *shown, str(compiles(run)), escape(_why(run))]
+    if cures:
+        what, cured = cures.get(name, ("", None))
+        after = [_dot(i, call) for i, call in enumerate(cured.calls, 1)] if cured else []
+        cells += [f"<code>{escape(what)}</code>" if what else "", _together(after), str(compiles(cured)) if cured else ""]
+    return cells
+
+
+def compiles(run: Run) -> int:
+    """How often Dynamo captured graphs of a frame: what the calls of this run cost."""
+    return sum(bool(compiled.graphs) for compiled in run.compiles)
+
+
+def _together(dots: list[str]) -> str:
+    return f'<span style="white-space:nowrap">{"".join(dots)}</span>'
+
+
+def _dot(number: int, call: Call) -> str:
+    sign, ink, _ = OUTCOMES[call.outcome]
+    return f'<i class="dot" {color(ink)} role="img" aria-label="call {number}: {call.outcome}">{sign}</i>'
+
+
+def _legend(outcome: str) -> str:
+    sign, ink, meaning = OUTCOMES[outcome]
+    return f'<i class="dot" {color(ink)}>{sign}</i> {escape(outcome)}: {escape(meaning)} &ensp; '
+
+
+def _has(outcome: str, runs: Mapping[str, Run], cures: Cures) -> bool:
+    every = [*runs.values(), *(run for _, run in cures.values())]
+    return any(call.outcome == outcome for run in every for call in run.calls)
+
+
+def _why(run: Run) -> str:
+    """The guard that refused first; of several entries the newest is asked first."""
+    return next((describe_refusal(call.refusals[0]) for call in run.calls if call.refusals), "")
+
+
+def _signs(run: Run) -> str:
+    return "".join(OUTCOMES[call.outcome][0] for call in run.calls)
+
+
+def _line(name: str, run: Run, cures: Cures) -> str:
+    said = f"{name}: {_signs(run)} {count(compiles(run), 'compile')}"
+    if why := _why(run):
+        said += f"; {why}"
+    if name in cures:
+        what, cured = cures[name]
+        said += f"; cure: {what}: {_signs(cured)} {count(compiles(cured), 'compile')}"
+    return said
