@@ -90,20 +90,26 @@ def record(recipe: Path, out: Path, seconds: float = 400) -> Path:
     if not torch.cuda.is_available():
         raise RuntimeError("There is no GPU here: a recording needs one.")
     made = runpy.run_path(str(recipe))
+    path = out / f"{recipe.stem}.json"
     if "WORKLOADS" in made:
-        from compilescope.trials import table
+        from compilescope.trials import tables
 
-        modes = dataclasses.replace(table(made, "cuda", seconds), origin=_origin())
-        facts = {"modes": _clean(json.loads(modes.to_json()))}
-    else:
-        facts = {"run": json.loads(normalized(_observed(made)).to_json())}
+        for modes in tables(made, "cuda", seconds):  # what is there survives an end that comes too early
+            print(f"{modes.trials[-1]}"[:300], flush=True)
+            told = dataclasses.replace(modes, origin=_origin())
+            _write(path, recipe, {"modes": _clean(json.loads(told.to_json()))})
+        return path
+    facts = {"run": json.loads(normalized(_observed(made)).to_json())}
     if "measured" in made:
         measurements = Measurements(_origin(), **made["measured"]()).from_origin(_origin())
         facts["measurements"] = _clean(measurements.to_dict())
-    stored = {"recipe": recipe_hash(recipe), **facts}
-    path = out / f"{recipe.stem}.json"
-    path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    _write(path, recipe, facts)
     return path
+
+
+def _write(path: Path, recipe: Path, facts: dict[str, Any]) -> None:
+    stored = {"recipe": recipe_hash(recipe), **facts}
+    path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _observed(made: dict[str, Any]) -> Run:
