@@ -95,7 +95,7 @@ def record(recipe: Path, out: Path, seconds: float = 400) -> Path:
         from compilescope.trials import tables
 
         for modes in tables(made, "cuda", seconds):  # what is there survives an end that comes too early
-            print(f"{modes.trials[-1]}"[:300], flush=True)
+            print(str(modes.trials[-1:])[:300], flush=True)
             told = dataclasses.replace(modes, origin=_origin())
             _write(path, recipe, {"modes": _clean(json.loads(told.to_json()))})
         return path
