@@ -9,8 +9,20 @@ from compilescope.facts import Run
 from compilescope.interpret import interpret
 from compilescope.observe import observe
 from compilescope.text import describe
+from compilescope.timing import compare_speed, measure
 from compilescope.trace import every_rank, from_trace
-from compilescope.views import compare, compare_entries, guard_tree, kernel_bars, road, saved_bars, strips, timeline
+from compilescope.views import (
+    compare,
+    compare_entries,
+    guard_tree,
+    kernel_bars,
+    lane_plot,
+    road,
+    saved_bars,
+    strips,
+    time_plot,
+    timeline,
+)
 
 __all__ = [
     "Run",
@@ -19,18 +31,22 @@ __all__ = [
     "check_kernel",
     "compare",
     "compare_entries",
+    "compare_speed",
     "describe",
     "every_rank",
     "from_trace",
     "guard_tree",
     "interpret",
     "kernel_bars",
+    "lane_plot",
+    "measure",
     "observe",
     "road",
     "save_html",
     "saved_bars",
     "show",
     "strips",
+    "time_plot",
     "timeline",
     "would_recompile",
 ]

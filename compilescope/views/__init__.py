@@ -8,6 +8,20 @@ from compilescope.views.display import Display
 from compilescope.views.entry_difference import compare_entries
 from compilescope.views.guard_tree import guard_tree
 from compilescope.views.kernel_bars import kernel_bars
+from compilescope.views.lane_plot import lane_plot
 from compilescope.views.saved_bars import saved_bars
+from compilescope.views.time_plot import time_plot
 
-__all__ = ["Display", "compare", "compare_entries", "guard_tree", "kernel_bars", "road", "saved_bars", "strips", "timeline"]
+__all__ = [
+    "Display",
+    "compare",
+    "compare_entries",
+    "guard_tree",
+    "kernel_bars",
+    "lane_plot",
+    "road",
+    "saved_bars",
+    "strips",
+    "time_plot",
+    "timeline",
+]
