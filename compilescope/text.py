@@ -71,6 +71,8 @@ def describe_refusal(refusal: Refusal) -> str:
         return f"{what}: compiled for {refusal.expected}, now {refusal.actual}"
     if refusal.expected is not None and refusal.actual is not None:
         return f"{refusal.subject} was {refusal.expected} when it was compiled, and is {refusal.actual} now"
+    if refusal.expression[:1].isdigit() and refusal.actual is not None:
+        return f"{refusal.expression} was compiled in, and it is {refusal.actual} now"
     return refusal.expression
 
 

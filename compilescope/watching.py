@@ -234,6 +234,8 @@ def refusals_of(
     refusals = []
     for verdict in verdicts:
         for expression in verdict["failed"]:
+            if len(verdict["failed"]) > 1 and entries.holds(expression, values, module_globals):
+                continue
             refusal = read_guard_failure(verdict["compile_id"], cells.text(expression))
             if line := learners_line(tuple(_frame(frame, cells) for frame in verdict["stack"])):
                 refusal = dataclasses.replace(refusal, source=line)

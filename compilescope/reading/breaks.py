@@ -65,7 +65,8 @@ def _one_line(text: str) -> str:
 
 _REFUSAL = re.compile(
     r"^(?P<id>\d+/\d+): (?P<guard>.*?)"
-    r"(?:\s+# (?P<code>.*?)\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+)(?: \(HINT: (?P<hint>.*)\)?)?)?$"
+    r"(?:\s+# (?P<code>.*?)\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+)"
+    r"(?: \((?:HINT: (?P<hint>.*)|user code.*)\)?)?)?$"
 )
 
 
@@ -94,14 +95,17 @@ _MISMATCH = re.compile(
 )
 _PLAIN_MISMATCH = re.compile(r"^tensor '(?P<subject>[^']+)' (?P<what>.+)$")
 _STATE = re.compile(r"^GLOBAL_STATE changed: (?P<subject>\w+)")
-_MADE_BY = re.compile(r"\s+# \(\S+?:\d+ in \w+\)?\s*$")
-"""torch's remark on which of its own lines made a guard."""
+_MADE_BY = re.compile(r"\s+# \(.*$")
+"""torch's remark on which of its own lines made a guard, or that it does not know."""
+_BOUND = re.compile(r"^\d+ <=? (?P<subject>\S+\]|\w+)(?: <=? \d+)?$")
+"""``2 <= x.size()[0]``, ``2 <= x.size()[0] <= 64``: a range, not a value that was compiled in."""
 _COMPARISON = re.compile(r"^(?P<subject>.+?) (?:==|is|<=|>=|<|>|!=) (?P<expected>.+)$")
 
 
 _LOCAL = re.compile(r"L\['(\w+)'\]")
 _COMMENT = re.compile(
-    r"\s+# (?P<code>.*?)\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+)(?: \(HINT: (?P<hint>.*)\)?)?$"
+    r"\s+# (?P<code>.*?)\s+# (?P<file>[^#]+?):(?P<line>\d+) in (?P<function>\S+)"
+    r"(?: \((?:HINT: (?P<hint>.*)|user code.*)\)?)?$"
 )
 
 
@@ -128,6 +132,8 @@ def make_refusal(compile_id: str, expression: str, source: Source | None = None,
     if match := _STATE.match(expression):
         return Refusal(compile_id, expression, match["subject"], None, actual, source)
     if match := _PLAIN_MISMATCH.match(expression):
+        return Refusal(compile_id, expression, match["subject"], None, actual, source)
+    if match := _BOUND.match(expression):
         return Refusal(compile_id, expression, match["subject"], None, actual, source)
     if match := _COMPARISON.match(expression):
         return Refusal(compile_id, expression, match["subject"], match["expected"], actual, source)

@@ -47,6 +47,18 @@ def _same_backend(one: Any, other: Any) -> bool:
         return False
 
 
+def holds(expression: str, values: dict[str, Any], module_globals: dict[str, Any]) -> bool | None:
+    """Whether a guard's expression is true now; None if it cannot be told.
+
+    A guard on dynamic sizes reports all its expressions when one of them is false (2.11 to 2.15).
+    """
+    names: dict[str, Any] = {"L": values, "G": module_globals}
+    try:
+        return bool(eval(expression.partition("  #")[0], {"__builtins__": {"len": len}}, names))
+    except Exception:
+        return None
+
+
 def value_of(subject: str, values: dict[str, Any], module_globals: dict[str, Any]) -> str | None:
     """What a guard's subject (``L['n']``, ``G['scale']``, ``len(xs)``) is now, as text; None if it cannot be told.
 

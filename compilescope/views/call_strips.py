@@ -18,7 +18,7 @@ def strips(runs: Mapping[str, Run], labels: Sequence[object] = (), cures: Cures 
 
     Args:
         runs: name of the row to its run.
-        labels: what was passed in the first call, the second…; they head the columns where all runs made these calls.
+        labels: what was passed in the first call, the second…: the heads of the columns. No run has more calls.
         cures: name of a row to what was changed, and the run after that change; shown beside the row.
     """
     if not runs:
@@ -44,15 +44,16 @@ def _columns_of_counts(heads: list[str]) -> tuple[int, ...]:
 
 def _row(name: str, run: Run, columns: int, cures: Cures) -> list[str]:
     dots = [_dot(i, call) for i, call in enumerate(run.calls, 1)]
-    if columns:
-        shown = (dots + [""] * columns)[: columns - 1] + ["".join(dots[columns - 1 :])]
-    else:
-        shown = [_together(dots)]
+    shown = [*dots, *[""] * (columns - len(dots))] if columns else [_together(dots)]
     cells = [f"<b>{escape(name)}</b>", *shown, str(compiles(run)), escape(_why(run))]
     if cures:
         what, cured = cures.get(name, ("", None))
         after = [_dot(i, call) for i, call in enumerate(cured.calls, 1)] if cured else []
-        cells += [f"<code>{escape(what)}</code>" if what else "", _together(after), str(compiles(cured)) if cured else ""]
+        cells += [
+            f"<code>{escape(what)}</code>" if what else "",
+            _together(after),
+            str(compiles(cured)) if cured else "",
+        ]
     return cells
 
 
