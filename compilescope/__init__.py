@@ -8,15 +8,19 @@ from compilescope.explorer import save_html, show
 from compilescope.facts import Run
 from compilescope.interpret import interpret
 from compilescope.observe import observe
+from compilescope.replay import replayed
 from compilescope.text import describe
 from compilescope.timing import compare_speed, measure
 from compilescope.trace import every_rank, from_trace
 from compilescope.views import (
+    autotuning,
     compare,
     compare_entries,
+    cuda_graphs,
     guard_tree,
     kernel_bars,
     lane_plot,
+    mode_frontier,
     road,
     saved_bars,
     strips,
@@ -27,11 +31,13 @@ from compilescope.views import (
 __all__ = [
     "Run",
     "assemble",
+    "autotuning",
     "bytecode",
     "check_kernel",
     "compare",
     "compare_entries",
     "compare_speed",
+    "cuda_graphs",
     "describe",
     "every_rank",
     "from_trace",
@@ -40,7 +46,9 @@ __all__ = [
     "kernel_bars",
     "lane_plot",
     "measure",
+    "mode_frontier",
     "observe",
+    "replayed",
     "road",
     "save_html",
     "saved_bars",

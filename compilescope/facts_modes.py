@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,12 +67,25 @@ class Trial:
         return self.calls[0].seconds if self.calls else None
 
     @property
-    def start_s(self) -> float | None:
-        """Seconds that the first calls took together, until nothing compiles, warms up or records any more."""
-        if not self.calls:
-            return None
+    def start_calls(self) -> int:
+        """How many calls it takes until nothing compiles, warms up or records any more."""
         busy = [i for i, one in enumerate(self.calls) if one.compiles or one.warmed_up or one.recorded]
-        return sum(one.seconds for one in self.calls[: max(busy, default=0) + 1])
+        return max(busy, default=-1) + 1
+
+    @property
+    def start_s(self) -> float | None:
+        """Seconds of these first calls together; of eager the first call."""
+        return sum(one.seconds for one in self.calls[: self.start_calls or 1]) if self.calls else None
+
+    def total_s(self, calls: int) -> float:
+        """Seconds of that many calls from a cold start: the first ones as they were, the others in steady state.
+
+        Infinite where the steady state was never reached.
+        """
+        if self.steady_us is None:
+            return math.inf
+        first = self.calls[: min(calls, self.start_calls)]
+        return sum(one.seconds for one in first) + (calls - len(first)) * self.steady_us / 1e6
 
 
 @dataclass(frozen=True)

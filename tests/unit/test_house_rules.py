@@ -20,10 +20,12 @@ LAYERS = {
     "compilescope.facts_kernels": set(),
     "compilescope.facts": {"compilescope.facts_kernels"},
     "compilescope.facts_timing": {"compilescope.facts", "compilescope.text"},
+    "compilescope.facts_modes": {"compilescope.facts"},
     "compilescope.text": {"compilescope.facts", "compilescope.verdicts", "compilescope.text"},
     "compilescope.views": {
         "compilescope.facts",
         "compilescope.facts_timing",
+        "compilescope.facts_modes",
         "compilescope.text",
         "compilescope.views",
         "compilescope.explorer",

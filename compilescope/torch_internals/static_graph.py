@@ -1,0 +1,125 @@
+"""A stand-in for a CUDA graph that needs no GPU: slow, but with the same rules.
+
+It keeps what hurts: a first call that warms up, a second that records, static inputs and results, and results that a
+later call overwrites. Leans on ``torch.utils._pytree`` and ``torch._C.DisableTorchFunctionSubclass`` (2.11 to 2.15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+OVERWRITTEN = (
+    "Error: accessing a result that a later call of the replayed code has overwritten. Clone what you keep, or use it "
+    "before the next call."
+)
+_HARMLESS = {"shape", "dtype", "device", "ndim", "size", "dim", "layout", "requires_grad", "is_leaf", "grad_fn"}
+
+
+@dataclass
+class _Recording:
+    """Static memory for one set of sizes."""
+
+    inputs: list[torch.Tensor]
+    results: list[torch.Tensor]
+    structure: Any
+
+
+class StaticGraph:
+    """Replays `fn`, a function of tensors that returns tensors, as CUDA graphs do; one recording for each set of sizes.
+
+    `did` says of each call whether it ``warmed up``, ``recorded`` or ``replayed``; `kept_bytes` is what the static
+    inputs and results of all recordings hold. Reading a result after a later call raises RuntimeError.
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+        self.did: list[str] = []
+        self.generation = 0
+        self._warm: set[tuple[Any, ...]] = set()
+        self._recordings: dict[tuple[Any, ...], _Recording] = {}
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the static inputs and results of all recordings."""
+        found = [one for made in self._recordings.values() for one in (*made.inputs, *made.results)]
+        return sum(one.numel() * one.element_size() for one in found)
+
+    def __call__(self, *args: torch.Tensor) -> Any:
+        """What ``fn(*args)`` returns, in memory that the next call overwrites."""
+        plain = tuple(_plain(one) for one in args)
+        sizes = tuple((one.shape, one.dtype) for one in plain)
+        with torch.no_grad():
+            if sizes not in self._warm:
+                self._warm.add(sizes)
+                found, what = self.fn(*plain), "warmed up"
+            elif sizes not in self._recordings:
+                found, what = self._record(sizes, plain), "recorded"
+            else:
+                found, what = self._replay(self._recordings[sizes], plain), "replayed"
+        self.did.append(what)
+        self.generation += 1
+        return pytree.tree_map(self._handed_out, found)
+
+    def _record(self, sizes: tuple[Any, ...], args: tuple[torch.Tensor, ...]) -> Any:
+        inputs = [one.clone() for one in args]
+        results, structure = pytree.tree_flatten(self.fn(*inputs))
+        self._recordings[sizes] = _Recording(inputs, [one.clone() for one in results], structure)
+        return self._replay(self._recordings[sizes], args)
+
+    def _replay(self, made: _Recording, args: tuple[torch.Tensor, ...]) -> Any:
+        for static, given in zip(made.inputs, args, strict=True):
+            static.copy_(given)
+        for static, new in zip(made.results, pytree.tree_leaves(self.fn(*made.inputs)), strict=True):
+            static.copy_(new)
+        return pytree.tree_unflatten(made.results, made.structure)
+
+    def _handed_out(self, result: torch.Tensor) -> torch.Tensor:
+        handed = result.detach().as_subclass(_Result)
+        handed._graph, handed._generation = self, self.generation
+        return handed
+
+
+class _Result(torch.Tensor):
+    """A result in static memory: every use of its numbers asks whether they are still its own."""
+
+    _graph: StaticGraph
+    _generation: int
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+        given = pytree.tree_map(lambda one: one if name in _HARMLESS else _plain(one), (args, kwargs or {}))
+        with torch._C.DisableTorchFunctionSubclass():
+            found = func(*given[0], **given[1])
+        alive = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, _Result)]
+        return pytree.tree_map(lambda one: _as_view_of(alive, one), found)
+
+
+def _as_view_of(results: list[_Result], value: Any) -> Any:
+    """A tensor that shares memory with one of `results` is overwritten with it."""
+    if type(value) is torch.Tensor:
+        for one in results:
+            with torch._C.DisableTorchFunctionSubclass():
+                shared = value.untyped_storage().data_ptr() == one.untyped_storage().data_ptr()
+            if shared:
+                view = value.as_subclass(_Result)
+                view._graph, view._generation = one._graph, one._generation
+                return view
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """`value` as an ordinary tensor, in the same memory. Raises RuntimeError if that was overwritten."""
+    if not isinstance(value, _Result):
+        return value
+    if value._generation != value._graph.generation:
+        raise RuntimeError(OVERWRITTEN)
+    with torch._C.DisableTorchFunctionSubclass():
+        return value.as_subclass(torch.Tensor)

@@ -1,0 +1,81 @@
+"""Candidates that torch timed against each other, as bars, the fastest first."""
+
+from __future__ import annotations
+
+from compilescope.facts import Autotuning, Choice, Run
+from compilescope.facts_modes import ModeTable
+from compilescope.text import count, seconds
+from compilescope.views.card import card, color, escape, table
+from compilescope.views.display import Display
+
+_SHOWN = 12
+_OPEN = 2
+
+
+def autotuning(facts: Run | ModeTable, workload: str = "", mode: str = "") -> Display:
+    """What was timed in a run, or in one trial of a table of modes. KeyError if the table has no such trial."""
+    found = facts.trial(workload, mode).autotuning if isinstance(facts, ModeTable) else facts.autotuning
+    origin = facts.origin.sentence()
+    if not found:
+        reason = "Nothing was timed: candidates are timed on a GPU, in the max-autotune modes or where options ask."
+        return card("No candidates", f"<p>{escape(reason)}</p>", reason, origin)
+    body = "".join(_one(one, i < _OPEN) for i, one in enumerate(found))
+    tried = sum(len(one.choices) for one in found)
+    kinds = [(noun, sum(one.kind == kind for one in found)) for kind, noun in _KINDS.items()]
+    title = f"{count(tried, 'candidate')} timed, for {' and '.join(count(n, noun) for noun, n in kinds if n)}"
+    return card(title, body, "\n".join(line for one in found for line in _lines(one)), origin)
+
+
+_KINDS = {"algorithm": "operation", "configuration": "kernel"}
+
+
+def _one(one: Autotuning, opened: bool) -> str:
+    slowest = max((choice.time_us or 0 for choice in one.choices), default=0) or 1
+    rows = [_row(choice, one, slowest) for choice in _shown(one)]
+    hidden = len(one.choices) - len(rows)
+    more = f'<p class="mute">{count(hidden, "slower candidate")} not shown.</p>' if hidden else ""
+    inner = table(["candidate", "time", "", "", "blocks"], rows, numbers=(2,)) + more
+    return f"<details{' open' * opened}><summary>{escape(_headline(one))}</summary>{inner}</details>"
+
+
+def _shown(one: Autotuning) -> tuple[Choice, ...]:
+    """The fastest ones, and the fastest library call wherever it stands."""
+    first = one.choices[:_SHOWN]
+    if one.kind == "configuration" or any(is_library(choice) for choice in first):
+        return first
+    return first + tuple(choice for choice in one.choices[_SHOWN:] if is_library(choice))[:1]
+
+
+def is_library(choice: Choice) -> bool:
+    """Whether an algorithm is a call into a library (cuBLAS) and no template that Triton fills."""
+    return not choice.name.startswith(("triton", "cutlass", "decompose", "contiguous", "subgraph"))
+
+
+def _row(choice: Choice, one: Autotuning, slowest: float) -> list[str]:
+    taken = choice.name == one.chosen
+    library = one.kind == "algorithm" and is_library(choice)
+    tag = '<span class="tag" style="--c:var(--c2)">✓ taken</span>' if taken else ""
+    tag += ' <span class="mute">library</span>' if library else ""
+    if choice.time_us is None:
+        return [f"<code>{escape(choice.name)}</code>", "", "failed", tag, escape(choice.details)]
+    share = 100 * choice.time_us / slowest
+    kind = ' class="w"' if library else ""
+    bar = f'<div class="bar" {color(2 if taken else 0)}><i{kind} style="width:{share:.1f}%"></i></div>'
+    name = f"<code>{escape(choice.name)}</code>"
+    return [name, bar, f"{choice.time_us:.3g} µs", tag, f'<span class="mute">{escape(choice.details[:90])}</span>']
+
+
+def _headline(one: Autotuning) -> str:
+    timed = [choice.time_us for choice in one.choices if choice.time_us is not None]
+    if not timed:
+        return f"{one.subject}: {count(len(one.choices), 'candidate')}, none could be timed"
+    spread = f"{seconds(min(timed) / 1e6)} to {seconds(max(timed) / 1e6)}"
+    return f"{one.subject}: {count(len(one.choices), 'candidate')}, {spread}"
+
+
+def _lines(one: Autotuning) -> list[str]:
+    lines = [_headline(one)]
+    for choice in _shown(one):
+        time = "failed" if choice.time_us is None else f"{choice.time_us:.3g} µs"
+        lines.append(f"  {choice.name}: {time}{' (taken)' if choice.name == one.chosen else ''}")
+    return lines
