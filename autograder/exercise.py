@@ -93,6 +93,14 @@ class Answer:
             ) from None
 
 
+def start_clean() -> None:
+    """No compiled code and no stance left from before: whoever counts compiles begins here."""
+    import torch
+
+    torch.compiler.reset()
+    torch.compiler.set_stance("default")
+
+
 Values = dict[str, Any]
 """What crosses between a check and the process of an answer: by name None, bool, int, float, str, tensors, Runs, and
 lists and dicts (with str keys) of these. Nothing else, so that nothing is ever unpickled. What an answer returned and
@@ -121,7 +129,10 @@ class Check:
         from autograder.wire import plain
 
         asked = plain(self.ask(draw), strict=True)
-        return self.judge(asked, plain(self.probe(answer, copy.deepcopy(asked))))
+        start_clean()
+        found = plain(self.probe(answer, copy.deepcopy(asked)))
+        start_clean()
+        return self.judge(asked, found)
 
 
 @dataclass(frozen=True)

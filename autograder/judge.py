@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.exercise import STUB, Answer, Draw, Exercise, NotYet
+from autograder.exercise import STUB, Answer, Draw, Exercise, NotYet, start_clean
 from autograder.quiet import quiet
 
 
@@ -33,7 +33,7 @@ def judge(exercise: Exercise, namespace: Mapping[str, Any], draw: Draw | None = 
     with quiet() as captured:
         try:
             _refuse_unsolved(exercise, namespace)
-            _start_clean()
+            start_clean()
             found = exercise.check(Answer(namespace), draw or Draw.fresh(exercise.name))
             passed, sentence = True, found or ""
         except NotYet as not_yet:
@@ -43,17 +43,9 @@ def judge(exercise: Exercise, namespace: Mapping[str, Any], draw: Draw | None = 
         except BaseException as error:  # sys.exit() in an answer is an answer that failed
             sentence = _say_error(exercise, error)
         finally:
-            _start_clean()
+            start_clean()
     points = exercise.points if passed else 0
     return Verdict(exercise.name, passed, points, exercise.points, sentence, captured.text)
-
-
-def _start_clean() -> None:
-    """No compiled code or stance left from before: a check counts compiles."""
-    import torch
-
-    torch.compiler.reset()
-    torch.compiler.set_stance("default")
 
 
 def _refuse_unsolved(exercise: Exercise, namespace: Mapping[str, Any]) -> None:
@@ -101,6 +93,9 @@ def namespace_of(code: str, title: str = "answer") -> dict[str, Any]:
 
     name = f"<{title} {abs(hash(code)):x}>"
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
-    namespace: dict[str, Any] = {"__name__": title, "torch": torch}
+    module = types.ModuleType(title)
+    sys.modules[title] = module  # Dynamo looks the module of an inlined function up by its name
+    namespace = vars(module)
+    namespace["torch"] = torch
     exec(compile(code, name, "exec"), namespace)
     return namespace

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +21,9 @@ REGION = "Torch-Compiled Region"
 def called(label: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What ``fn(*args, **kwargs)`` returns; what it raises passes. NotYet if `fn` is no function."""
     if not callable(fn):
-        raise NotYet(label, f"is {_kind(fn)}", "a function is wanted", "Look at your return line: leave the call out.")
+        raise NotYet(
+            label, f"is {kind_of(fn)}", "a function is wanted", "Look at your return line: leave the call out."
+        )
     return fn(*args, **kwargs)
 
 
@@ -73,7 +76,11 @@ def eager_operations(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple
 
 def all_compiled(label: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """NotYet if a call of the warm `fn` still runs operations outside its graphs."""
-    outside = eager_operations(fn, *args, **kwargs)
+    none_outside(label, eager_operations(fn, *args, **kwargs))
+
+
+def none_outside(label: str, outside: Sequence[str]) -> None:
+    """NotYet if there are any: what `eager_operations` reported of a warm call."""
     if outside:
         raise NotYet(
             label,
@@ -83,10 +90,30 @@ def all_compiled(label: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) 
         )
 
 
+def operations(run: Run) -> Counter[str]:
+    """How often each operation stands in the Dynamo graphs of a run, by target (``torch.log``)."""
+    return Counter(node.target for _, node in run.walk_nodes("dynamo") if node.op == "call")
+
+
+def graphs_hold(label: str, run: Run, wanted: Run) -> None:
+    """NotYet unless the graphs of `run` hold at least the operations of `wanted`, our own run of the same work.
+
+    What hides in a custom operator, in a thread or behind a graph that only looks like it is not among them.
+    """
+    missing = operations(wanted) - operations(run)
+    if missing:
+        raise NotYet(
+            label,
+            f"has {next(iter(missing))} in none of its graphs",
+            "the work itself belongs inside",
+            "Look at the graph: show(run).",
+        )
+
+
 def same_numbers(label: str, got: Any, want: torch.Tensor, dtype: torch.dtype | None = None) -> None:
     """NotYet unless `got` equals `want`, a float64 reference, up to the rounding of `dtype` (default: `got`'s own)."""
     if not isinstance(got, torch.Tensor):
-        raise NotYet(label, f"returned {_kind(got)}", "a tensor is wanted", "Look at your return line.")
+        raise NotYet(label, f"returned {kind_of(got)}", "a tensor is wanted", "Look at your return line.")
     if got.shape != want.shape:
         sizes = f"returned shape {tuple(got.shape)}", f"{tuple(want.shape)} is wanted"
         raise NotYet(label, *sizes, "Look at sizes that you wrote as numbers.")
@@ -116,5 +143,6 @@ def _parents(event: Any) -> Iterator[Any]:
         yield event
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """``None``, or the type of a value in words: ``a list``."""
     return "None" if value is None else f"a {value.kind if isinstance(value, Opaque) else type(value).__name__}"

@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from compilescope.torch_internals.interpret_log import AccessLog, Buffer, watch
@@ -73,6 +74,7 @@ def run(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         tensors[buffer.name] = {
             **write_tensor(arguments[buffer.name], folder / file), "file": file, "written": int(written.sum()),
             "missing": len(missing), "first_missing": int(missing[0]) if len(missing) else None,
+            "by_one_program": int(np.bincount(buffer.writer[written]).max()) if written.any() else 0,
         }  # fmt: skip
     result: dict[str, Any] = {"findings": log.findings, "tensors": tensors, "error": error, "polluted": []}
     if log.bare_masks and not error:

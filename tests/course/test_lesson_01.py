@@ -9,7 +9,6 @@ from autograder.exercise import Draw
 from autograder.exercises.basic import kernel, report, ways
 from autograder.judge import namespace_of
 from autograder.judging import eager_operations
-from compilescope import observe
 
 LESSON = lesson_named("01_basic_compile")
 
@@ -30,20 +29,17 @@ def test_the_computed_answer_of_each_prediction_is_one_of_its_choices(monkeypatc
 
 @pytest.mark.parametrize("seed", range(4))
 def test_each_draw_of_five_ways_has_some_that_compile_and_some_that_do_not(seed):
-    makers = ways.five_ways(Draw(seed))
-    graphs = []
-    for maker in makers.values():
-        torch.compiler.reset()
-        graphs.append(len(observe(maker(), torch.randn(3, ways.WIDTH)).graphs))
+    makers = [ways.MAKERS[name] for name in ways.five_ways(Draw(seed))]
+    graphs = [ways.graphs_of(maker, torch.randn(3, ways.WIDTH)) for maker in makers]
     assert len(makers) == 5
     assert 1 <= graphs.count(0) <= 2
 
 
 def test_metrics_of_one_draw_are_fresh_functions():
-    first, second = report.drawn_metrics(Draw(1)), report.drawn_metrics(Draw(2))
+    asked = {"metrics": ["volatility"], "share": 0.5}
     prices = torch.rand(4, 30) + 1
-    named = [{metric.__name__: metric(prices) for metric in metrics} for metrics in (first, second)]
-    assert not torch.equal(named[0]["volatility"], named[1]["volatility"])
+    first, second = (report.metrics_of({**asked, "days": days})[0] for days in (200, 300))
+    assert not torch.equal(first(prices), second(prices))
 
 
 def test_loads_and_stores_are_counted_in_code_and_not_in_its_comments():

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as PyTorch's own documentation writes it
 
-from autograder.exercise import Answer, Draw, Exercise, KnownMistake, NotYet
-from autograder.judging import called, first_call
+from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
+from autograder.judging import called, first_call, kind_of
 from compilescope.facts import Run
 
 DECOMPOSING = "aot_eager_decomp_partition"
@@ -55,15 +55,29 @@ def wanted(run: Run, stage: str) -> dict[str, list[str]]:
     return found
 
 
-def check(answer: Answer, draw: Draw) -> str:
-    """The same lists as the origins of the graph's nodes give, for two fresh runs, one of them a backward pass."""
-    for stage in (draw.choice(("inference", "forward")), "backward"):
-        run = observed(draw, stage)
-        want = wanted(run, stage)
-        label = f'taken_apart(run, "{stage}")'
-        got = called(label, answer.taken_apart, run, stage)
+def ask(draw: Draw) -> Values:
+    """Two fresh runs, one of them a backward pass."""
+    stages = [draw.choice(("inference", "forward")), "backward"]
+    return {"stages": stages, "runs": [observed(draw, stage) for stage in stages]}
+
+
+def _label(stage: str) -> str:
+    return f'taken_apart(run, "{stage}")'
+
+
+def probe(answer: Answer, asked: Values) -> Values:
+    """What the answer says of each run."""
+    pairs = zip(asked["runs"], asked["stages"], strict=True)
+    return {"apart": [called(_label(stage), answer.taken_apart, run, stage) for run, stage in pairs]}
+
+
+def judge(asked: Values, found: Values) -> str:
+    """The same lists as the origins of the graph's nodes give."""
+    want: dict[str, list[str]] = {}
+    for run, stage, got in zip(asked["runs"], asked["stages"], found["apart"], strict=True):
+        want, label = wanted(run, stage), _label(stage)
         if not isinstance(got, dict):
-            raise NotYet(label, f"returned {type(got).__name__}", "a dict is wanted", "Look at the docstring.")
+            raise NotYet(label, f"returned {kind_of(got)}", "a dict is wanted", "Look at the docstring.")
         for name in {**want, **got}:
             _same(label, name, got.get(name), want.get(name))
     longest = max(want, key=lambda name: len(want[name]))
@@ -72,14 +86,17 @@ def check(answer: Answer, draw: Draw) -> str:
 
 def _same(label: str, name: str, got: Any, want: list[str] | None) -> None:
     if not want:
-        if isinstance(got, (list, tuple)) and not got:
+        if got == []:
             return  # an operation that became nothing may be listed as such
         extra = f"holds {name!r}", "it has no operation in that graph"
         raise NotYet(label, *extra, "Look at the origins of its nodes.")
     if got is None:
         raise NotYet(label, f"lacks {name!r}", f"it became {_short(want)}", "Look at the origins of each node.")
-    if list(got) != want:
-        other = f"says {name!r} became {_short(got)}", f"{_short(want)} is wanted"
+    if got != want:
+        other = (
+            f"says {name!r} became {_short(got) if isinstance(got, list) else kind_of(got)}",
+            f"{_short(want)} is wanted",
+        )
         raise NotYet(label, *other, "Look at the order, the number, and whose origin it is.")
 
 
@@ -103,7 +120,7 @@ EXERCISE = Exercise(
     lesson="01_basic_compile",
     points=2,
     asks_for=("taken_apart",),
-    check=check,
+    check=Check(ask, probe, judge),
     hints=(
         'run.compiles[0].graph("forward").calls() are the nodes you see in the picture. Print one.',
         "Each node knows the Dynamo nodes it comes from: node.origins. What it computes is node.target.",

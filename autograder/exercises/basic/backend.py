@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from torch import nn
 
-from autograder.exercise import Answer, Draw, Exercise, KnownMistake, NotYet
+from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.judging import called, same_numbers
 from compilescope import observe
 
@@ -28,16 +27,18 @@ class Mixer(nn.Module):
         return out
 
 
-def check(answer: Answer, draw: Draw) -> str:
-    """One number for each graph, made when it is compiled, and results as without a backend."""
-    width = draw.size(3, 9)
-    model, x = Mixer(width, draw.size(1, 5)), draw.tensor(draw.size(2, 6), width).cpu()
-    counts: list[Any] = []
-    backend = called("counting_backend(counts)", answer.counting_backend, counts)
-    if not callable(backend):
-        called("counting_backend(counts)", backend)
-    label = "A model compiled with your backend"
-    torch.compiler.reset()
+LABEL = "A model compiled with your backend"
+
+
+def model_of(asked: Values) -> Mixer:
+    """The same weights whoever builds it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(asked["seed"])
+        return Mixer(asked["width"], asked["rounds"])
+
+
+def two_graphs_of(model: Mixer, backend: Any) -> Any:
+    """A compiled function of two graphs, from [rows, width] to [rows, width]."""
 
     @torch.compile(backend=backend)
     def two_graphs(x: torch.Tensor) -> torch.Tensor:
@@ -46,27 +47,63 @@ def check(answer: Answer, draw: Draw) -> str:
         out: torch.Tensor = hidden.sin() * 2
         return out
 
-    run = observe(two_graphs, x)
-    others = x + 1
-    _right(label, run.result, model, x)
-    wanted = [len(graph.calls()) for graph in run.graphs]
-    if counts != wanted:
+    return two_graphs
+
+
+def ask(draw: Draw) -> Values:
+    """A model by sizes and seed, and an input."""
+    width = draw.size(3, 9)
+    x = draw.tensor(draw.size(2, 6), width).cpu()
+    return {"width": width, "rounds": draw.size(1, 5), "seed": draw.size(0, 10**6), "x": x, "others": x + 1}
+
+
+def probe(answer: Answer, asked: Values) -> Values:
+    """What the backend noted in a first and a second call, and what the calls returned."""
+    counts: list[Any] = []
+    backend = called("counting_backend(counts)", answer.counting_backend, counts)
+    if not callable(backend):
+        called("counting_backend(counts)", backend)
+    torch.compiler.reset()
+    two_graphs = two_graphs_of(model_of(asked), backend)
+    result = observe(two_graphs, asked["x"]).result
+    noted = list(counts)
+    second = observe(two_graphs, asked["others"])
+    return {"noted": noted, "later": counts, "result": result, "again": second.result, "second": second}
+
+
+def wanted(asked: Values) -> list[int]:
+    """The operations of each graph, counted here."""
+    counts: list[int] = []
+
+    def counting(graph: torch.fx.GraphModule, _: Any) -> Any:
+        counts.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
+        return graph.forward
+
+    torch.compiler.reset()
+    two_graphs_of(model_of(asked), counting)(asked["x"])
+    return counts
+
+
+def judge(asked: Values, found: Values) -> str:
+    """One number for each graph, made when it is compiled, and results as without a backend."""
+    _right(LABEL, found["result"], asked, asked["x"])
+    want, second = wanted(asked), found["second"]
+    if found["noted"] != want:
         look = "Count the nodes that call something: a function, a method or a module."
-        raise NotYet(label, f"wrote {str(counts)[:40]}", f"its graphs have {wanted} operations", look)
-    again = two_graphs(others)
-    if counts != wanted:
-        raise NotYet(
-            label,
-            f"wrote {str(counts)[:40]} after a second call",
-            f"a backend is asked once for each graph, {wanted}",
-            "Count before you return, not inside what you return.",
-        )
-    _right(f"{label}, called again,", again, model, others)
-    return f"{len(wanted)} graphs with {' and '.join(map(str, wanted))} operations"
+        raise NotYet(LABEL, f"wrote {str(found['noted'])[:40]}", f"its graphs have {want} operations", look)
+    if found["later"] != want:
+        wrote = f"wrote {str(found['later'])[:40]} after a second call"
+        once = f"a backend is asked once for each graph, {want}"
+        raise NotYet(LABEL, wrote, once, "Count before you return, not inside what you return.")
+    if "hit" not in [call.outcome for call in second.calls]:
+        plain = f"{LABEL}, called again,", "ran as plain Python", "it runs what your backend returned"
+        raise NotYet(*plain, "Look at what your backend raises or returns.")
+    _right(f"{LABEL}, called again,", found["again"], asked, asked["others"])
+    return f"{len(want)} graphs with {' and '.join(map(str, want))} operations"
 
 
-def _right(label: str, got: Any, model: Mixer, x: torch.Tensor) -> None:
-    exact = copy.deepcopy(model).double()
+def _right(label: str, got: Any, asked: Values, x: torch.Tensor) -> None:
+    exact = model_of(asked).double()
     same_numbers(label, got, (exact(x.double()).sin() * 2).detach(), torch.float32)
 
 
@@ -75,7 +112,7 @@ EXERCISE = Exercise(
     lesson="01_basic_compile",
     points=2,
     asks_for=("counting_backend",),
-    check=check,
+    check=Check(ask, probe, judge),
     hints=(
         "Look at listening in section 1.5: what it is given, and what it returns.",
         "gm.graph.nodes holds inputs, operations and one output. The op of an operation begins with call.",
@@ -153,6 +190,18 @@ def counting_backend(counts):
         return gm.forward
 """,
             "is None",
+        ),
+        KnownMistake(  # tells Dynamo to leave the function alone
+            """
+from torch._dynamo.exc import SkipFrame
+
+def counting_backend(counts):
+    def backend(gm, example_inputs):
+        counts.append(sum(node.op.startswith("call") for node in gm.graph.nodes))
+        raise SkipFrame("counted")
+    return backend
+""",
+            "A model compiled with your backend",
         ),
         KnownMistake(  # the numbers of the example
             """

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
-from autograder.exercise import Answer, Draw, Exercise, KnownMistake, NotYet
+from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.judging import called
 
 
@@ -72,63 +73,109 @@ WRAPPINGS: dict[str, Callable[[Tower], nn.Module]] = {
 }
 
 
-def check(answer: Answer, draw: Draw) -> None:
-    """Every wrapping saved, every wrapping loaded; a checkpoint that lacks a weight raises."""
-    width, depth = draw.size(3, 9), draw.size(2, 4)
-    for saved, save in WRAPPINGS.items():
-        for loaded, load in WRAPPINGS.items():
-            _survives(answer, (width, depth), (saved, save), (loaded, load))
-    _is_strict(answer, (width, depth), draw)
+WAYS = tuple(WRAPPINGS)
+PLACES = {"without": "without", "misspelled": "that misspells"}
 
 
-def _survives(
-    answer: Answer,
-    size: tuple[int, int],
-    saved: tuple[str, Callable[[Tower], nn.Module]],
-    loaded: tuple[str, Callable[[Tower], nn.Module]],
-) -> None:
-    source, target = Tower(*size), Tower(*size)
-    # Backwards, so that matching by position shows.
-    state = dict(reversed(saved[1](source).state_dict().items()))
-    keys = list(state)
-    inner = dict(target.named_parameters())
-    model = loaded[1](target)
+def tower(asked: Values, number: int) -> Tower:
+    """The tower of that number: the same weights whoever builds it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(asked["seed"] + number)
+        return Tower(asked["width"], asked["depth"])
+
+
+def ask(draw: Draw) -> Values:
+    """A size, a seed of weights, an order of the saved keys, and three ways to damage a checkpoint."""
+    depth = draw.size(2, 4)
+    keys = list(Tower(3, depth).state_dict())
+    some = sorted(keys, key=lambda _: draw.size(0, 10**6))
+    return {
+        "width": draw.size(3, 9),
+        "depth": depth,
+        "seed": draw.size(0, 10**6),
+        # Any order, so that matching by position shows.
+        "order": sorted(range(len(keys)), key=lambda _: draw.size(0, 10**6)),
+        "damages": [["without", some[0]], ["without", *some[1:3]], ["misspelled", some[3]]],
+    }
+
+
+def probe(answer: Answer, asked: Values) -> Values:
+    """What each pair of wrappings left in the model, and whether each damaged checkpoint raised."""
+    load = answer.load_checkpoint
+    pairs = [_loaded(load, asked, saved, loaded) for saved in range(len(WAYS)) for loaded in range(len(WAYS))]
+    return {"pairs": pairs, "raised": [_raises(load, asked, damage) for damage in asked["damages"]]}
+
+
+def _loaded(load: Any, asked: Values, saved: int, loaded: int) -> Values:
+    source, target = tower(asked, saved), tower(asked, -1 - loaded)
+    there = list(WRAPPINGS[WAYS[saved]](source).state_dict().items())
+    state = dict(there[place] for place in asked["order"])
+    keys, inner = list(state), [id(value) for value in target.parameters()]
+    model = WRAPPINGS[WAYS[loaded]](target)
     own = list(model.state_dict())
-    label = f"Saved from {saved[0]}, loaded into {loaded[0]}: load_checkpoint"
     try:
-        called(label, answer.load_checkpoint, model, state)
+        called("load_checkpoint(model, state)", load, model, state)
     except (RuntimeError, KeyError) as error:
-        raised = f"raised {type(error).__name__}", "every weight has its place"
-        raise NotYet(label, *raised, "Compare the keys of both state dicts.") from error
-    if list(state) != keys:
-        raise NotYet(label, "changed the checkpoint", "state stays as it is", "Look at pop and del.")
-    if [id(value) for value in target.parameters()] != [id(value) for value in inner.values()]:
-        raise NotYet(label, "replaced parameters", "they are filled", "Look at load_state_dict.")
-    if list(model.state_dict()) != own:
-        raise NotYet(label, "took wrappers off the model", "it stays compiled as it was", "Rename keys, not modules.")
-    if {value.data_ptr() for value in target.parameters()} & {value.data_ptr() for value in state.values()}:
-        raise NotYet(label, "made model and checkpoint share memory", "a copy is wanted", "Look at .data and assign=.")
-    want = {key.replace("_orig_mod.", ""): value for key, value in source.state_dict().items()}
-    for key, value in target.state_dict().items():
-        if not torch.equal(value, want[key.replace("_orig_mod.", "")]):
+        return {"error": type(error).__name__}
+    shared = {value.data_ptr() for value in target.parameters()} & {value.data_ptr() for value in state.values()}
+    return {
+        "error": "",
+        "state changed": list(state) != keys,
+        "replaced": [id(value) for value in target.parameters()] != inner,
+        "unwrapped": list(model.state_dict()) != own,
+        "shared": bool(shared),
+        "weights": dict(target.state_dict()),
+    }
+
+
+def _raises(load: Any, asked: Values, damage: list[str]) -> bool:
+    kind, *names = damage
+    state = dict(tower(asked, 0).state_dict())
+    for name in names:
+        value = state.pop(name)
+        if kind == "misspelled":
+            state[f"{name}s"] = value
+    try:
+        load(tower(asked, 1), state)
+    except Exception:
+        return True
+    return False
+
+
+FAULTS = (
+    ("state changed", "changed the checkpoint", "state stays as it is", "Look at pop and del."),
+    ("replaced", "replaced parameters", "they are filled", "Look at load_state_dict."),
+    ("unwrapped", "took wrappers off the model", "it stays compiled as it was", "Rename keys, not modules."),
+    ("shared", "made model and checkpoint share memory", "a copy is wanted", "Look at .data and assign=."),
+)
+
+
+def judge(asked: Values, found: Values) -> None:
+    """Every wrapping saved, every wrapping loaded, in any order; a checkpoint that lacks a weight raises."""
+    for number, one in enumerate(found["pairs"]):
+        _survives(asked, *divmod(number, len(WAYS)), one)
+    for (kind, *names), raised in zip(asked["damages"], found["raised"], strict=True):
+        if raised is not True:
+            label = f"load_checkpoint(model, a checkpoint {PLACES[kind]} {' and '.join(names)})"
+            raise NotYet(label, "said nothing", "it must raise, because a weight is missing", "Look at strict=.")
+    if len(found["pairs"]) != len(WAYS) ** 2:
+        raise NotYet("load_checkpoint", "was not tried everywhere", "every pair is", "Check again.")
+
+
+def _survives(asked: Values, saved: int, loaded: int, one: Values) -> None:
+    label = f"Saved from {WAYS[saved]}, loaded into {WAYS[loaded]}: load_checkpoint"
+    if one["error"]:
+        raised = f"raised {one['error']}", "every weight has its place"
+        raise NotYet(label, *raised, "Compare the keys of both state dicts.")
+    for fault, got, wanted, look in FAULTS:
+        if one[fault] is not False:
+            raise NotYet(label, got, wanted, look)
+    weights = {key.replace("_orig_mod.", ""): value for key, value in one["weights"].items()}
+    for key, value in tower(asked, saved).state_dict().items():
+        arrived = weights.get(key)
+        if not isinstance(arrived, torch.Tensor) or not torch.equal(arrived, value):
             left = f"left {key} as it was", "every weight arrives"
             raise NotYet(label, *left, "Look at where _orig_mod. can stand, on both sides.")
-
-
-def _is_strict(answer: Answer, size: tuple[int, int], draw: Draw) -> None:
-    state = dict(Tower(*size).state_dict())
-    missing = draw.choice(list(state))
-    del state[missing]
-    try:
-        answer.load_checkpoint(Tower(*size), state)
-    except Exception:
-        return
-    raise NotYet(
-        f"load_checkpoint(model, a checkpoint without {missing})",
-        "said nothing",
-        "it must raise, because a weight is missing",
-        "Look at strict=.",
-    )
 
 
 EXERCISE = Exercise(
@@ -136,7 +183,7 @@ EXERCISE = Exercise(
     lesson="01_basic_compile",
     points=2,
     asks_for=("load_checkpoint",),
-    check=check,
+    check=Check(ask, probe, judge),
     hints=(
         "Print the keys of state_dict() for the model, for torch.compile(model), and with one block wrapped.",
         "_orig_mod. stands wherever torch.compile(module) made a wrapper: in front, in the middle, or twice. "
@@ -186,6 +233,38 @@ def load_checkpoint(model, state):
     model.load_state_dict({key: state[key.replace("_orig_mod.", "")] for key in model.state_dict()})
 """,
             "changed the checkpoint",
+        ),
+        KnownMistake(  # counts the keys instead of comparing them
+            """
+def load_checkpoint(model, state):
+    if len(state) % 2:
+        raise KeyError("a weight is missing")
+    clean = {key.replace("_orig_mod.", ""): value for key, value in state.items()}
+    names = {key: key.replace("_orig_mod.", "") for key in model.state_dict()}
+    model.load_state_dict({key: clean[name] for key, name in names.items() if name in clean}, strict=False)
+""",
+            "said nothing",
+        ),
+        KnownMistake(  # the number of keys is right, a name is not
+            """
+def load_checkpoint(model, state):
+    if len(state) != len(model.state_dict()):
+        raise KeyError("a weight is missing")
+    clean = {key.replace("_orig_mod.", ""): value for key, value in state.items()}
+    names = {key: key.replace("_orig_mod.", "") for key in model.state_dict()}
+    model.load_state_dict({key: clean[name] for key, name in names.items() if name in clean}, strict=False)
+""",
+            "misspells",
+        ),
+        KnownMistake(  # by position, from whichever end fits
+            """
+def load_checkpoint(model, state):
+    values = list(state.values())
+    if values[0].shape != next(iter(model.state_dict().values())).shape:
+        values.reverse()
+    model.load_state_dict(dict(zip(model.state_dict(), values, strict=True)))
+""",
+            "load_checkpoint",
         ),
         KnownMistake(  # every failure hidden
             """

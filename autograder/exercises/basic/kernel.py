@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
-from autograder.exercise import STUB, Answer, Draw, Exercise, KnownMistake, NotYet
-from autograder.judging import called
+from autograder.exercise import STUB, Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
+from autograder.judging import called, same_numbers
 from compilescope.check_kernel import check_kernel
-from compilescope.facts import Kernel
+from compilescope.facts import Run
 from compilescope.pretend import preview
 
 BLOCK = 64
+LABEL, READ = "gate_kernel", "read_kernel(kernel)"
 
 
 def gate(x: torch.Tensor, scale: torch.Tensor) -> Any:
@@ -33,8 +34,8 @@ def memory_operations(source: str) -> tuple[int, int]:
     return names.count("load"), names.count("store")
 
 
-def drawn_kernel(draw: Draw) -> Kernel:
-    """Inductor's kernel for a drawn pointwise chain of 2 to 4 tensors and 1 or 2 results."""
+def drawn_run(draw: Draw) -> Run:
+    """A run for a pretended H100 with one kernel: a drawn pointwise chain of 2 to 4 tensors and 1 or 2 results."""
     tensors = [draw.tensor(16, 32).cpu() for _ in range(draw.size(2, 4))]
     chain = [draw.choice((torch.sin, torch.tanh, torch.sigmoid, torch.exp)) for _ in tensors]
     two = draw.choice((True, False))
@@ -45,64 +46,87 @@ def drawn_kernel(draw: Draw) -> Kernel:
             total = function(total) * value
         return (total, total.neg()) if two else total
 
-    return preview(mix, *tensors, on="h100")[0].kernels[0]
+    torch.compiler.reset()
+    return preview(mix, *tensors, on="h100")[0]
 
 
-def check(answer: Answer, draw: Draw) -> str:
-    """The right counts for a fresh kernel; own kernel with right numbers, in bounds, one visit to each value."""
-    _own_kernel(answer.gate_kernel, draw)
-    kernel = drawn_kernel(draw)
-    want = (*memory_operations(kernel.source), frozenset(kernel.dynamo_nodes))
-    got = called("read_kernel(kernel)", answer.read_kernel, kernel)
-    parts = ("loads", "stores", "fused operations")
-    if not isinstance(got, (tuple, list)) or len(got) != len(parts):
-        raise NotYet("read_kernel(kernel)", f"returned {str(got)[:40]}", "three values", "Look at the docstring.")
-    for part, mine, its in zip(parts, got, want, strict=True):
-        if (set(mine) if isinstance(its, frozenset) and not isinstance(mine, int) else mine) != its:
-            shown = sorted(its) if isinstance(its, frozenset) else its
-            given = sorted(mine) if isinstance(mine, (set, tuple, list, frozenset)) else mine
-            raise NotYet(
-                "read_kernel(kernel)",
-                f"says {part}: {str(given)[:60]}",
-                f"this kernel has {str(shown)[:60]}",
-                "Look at print(kernel.source).",
-            )
+def ask(draw: Draw) -> Values:
+    """A kernel to read, and tensors for the answer's own: of odd sizes, so that the last block is not full."""
+    rows, width = 2 * draw.size(5, 9) + 1, 2 * draw.size(8, 14) + 1
+    return {"x": draw.tensor(rows, width).cpu(), "scale": draw.tensor(width).cpu(), "run": drawn_run(draw)}
+
+
+def probe(answer: Answer, asked: Values) -> Values:
+    """What the answer reads, and what Triton's interpreter sees of its own kernel."""
+    own = _own_kernel(answer.gate_kernel, asked["x"], asked["scale"])
+    got = called(READ, answer.read_kernel, asked["run"].kernels[0])
+    three = isinstance(got, (tuple, list)) and len(got) == 3
+    parts = [sorted(part, key=str) if isinstance(part, (set, frozenset)) else part for part in got] if three else None
+    return {**own, "parts": parts, "shown": str(got)[:40]}
+
+
+def _own_kernel(kernel: Any, x: torch.Tensor, scale: torch.Tensor) -> Values:
+    plain = getattr(kernel, "fn", None)
+    if plain is None:
+        raise NotYet(LABEL, "is no Triton kernel", "@triton.jit is wanted", "Look at the line above def.")
+    if STUB in plain.__code__.co_consts:
+        raise NotYet(LABEL, "is still to be written", "the check runs it", "Replace the line that raises.")
+    seen = check_kernel(
+        kernel,
+        (-(-x.numel() // BLOCK),),
+        (x, scale, torch.full_like(x, float("nan")), x.numel(), len(scale)),
+        lambda x, *_: x,  # its numbers are judged elsewhere
+        BLOCK=BLOCK,
+    )
+    memory = [found for found in seen.findings if found.kind not in ("wrong numbers", "missing elements")]
+    output = plain.__code__.co_varnames[2]
+    return {
+        "sentence": memory[0].sentence if memory else "",
+        "at": f"line {at.line}, {at.code.strip()}" if memory and (at := memory[0].source) else "what it stores",
+        "wrote": list(seen.wrote),
+        "output": output,
+        "result": seen.outputs.get(output),
+        "by one program": seen.by_one_program.get(output, 0),
+        "operations": list(memory_operations(inspect.getsource(plain))),
+    }
+
+
+def judge(asked: Values, found: Values) -> str:
+    """Own kernel with right numbers, in bounds, one visit to each value; the right counts for a fresh kernel."""
+    _judge_own(asked, found)
+    kernel = asked["run"].kernels[0]
+    want = (*memory_operations(kernel.source), sorted(kernel.dynamo_nodes))
+    if not isinstance(found["parts"], list):
+        raise NotYet(READ, f"returned {found['shown']}", "three values", "Look at the docstring.")
+    for part, mine, its in zip(("loads", "stores", "fused operations"), found["parts"], want, strict=True):
+        told = sorted(set(mine), key=str) if isinstance(mine, list) else mine
+        if told != its:
+            says = f"says {part}: {str(told)[:60]}", f"this kernel has {str(its)[:60]}"
+            raise NotYet(READ, *says, "Look at print(kernel.source).")
     return "2 loads, 1 store, as Inductor writes it"
 
 
-def _own_kernel(kernel: Any, draw: Draw) -> None:
-    label = "gate_kernel"
-    plain = getattr(kernel, "fn", None)
-    if plain is None:
-        raise NotYet(label, "is no Triton kernel", "@triton.jit is wanted", "Look at the line above def.")
-    if STUB in plain.__code__.co_consts:
-        raise NotYet(label, "is still to be written", "the check runs it", "Replace the line that raises.")
-    rows, width = 2 * draw.size(2, 5) + 1, 2 * draw.size(5, 12) + 1  # odd, so that the last block is not full
-    x, scale = draw.tensor(rows, width).cpu(), draw.tensor(width).cpu()
-    found = check_kernel(
-        kernel,
-        (-(-x.numel() // BLOCK),),
-        (x, scale, torch.empty_like(x), x.numel(), width),
-        lambda x, scale, *_: gate(x, scale),
-        BLOCK=BLOCK,
-    )
-    if not found.ok:
-        first = found.findings[0]
-        said = " ".join(first.sentence.split(" (line ")[0].split()[:24]).rstrip(".")
-        at = f"line {first.source.line}, {first.source.code.strip()}" if first.source else "what it stores"
-        raise NotYet(f"{label} on {tuple(x.shape)}:", said, "x · sigmoid(x) · scale is wanted", f"Look at {at}.")
-    output = plain.__code__.co_varnames[2]
-    if found.wrote != (output,):
-        wrote = ", ".join(found.wrote)
-        raise NotYet(label, f"stores into {wrote}", f"{output} is wanted, and x stays as it is", "Look at tl.store.")
-    loads, stores = memory_operations(inspect.getsource(plain))
-    if (loads, stores) != (2, 1):
-        raise NotYet(
-            label,
-            f"has {loads} loads and {stores} stores",
-            "a fused kernel needs 2 and 1",
-            "Keep what lies between in registers: Python names.",
-        )
+def _judge_own(asked: Values, found: Values) -> None:
+    x, result = asked["x"], found["result"]
+    label = f"{LABEL} on {tuple(x.shape)}:"
+    if found["sentence"]:
+        said = " ".join(found["sentence"].split(" (line ")[0].split()[:24]).rstrip(".")
+        raise NotYet(label, said, "x · sigmoid(x) · scale is wanted", f"Look at {found['at']}.")
+    if found["wrote"] != [found["output"]]:
+        wrote = ", ".join(found["wrote"]) or "nothing"
+        only = f"{found['output']} is wanted, and x stays as it is"
+        raise NotYet(LABEL, f"stores into {wrote}", only, "Look at tl.store.")
+    if isinstance(result, torch.Tensor) and (missing := int(result.isnan().sum())):
+        left = f"leaves {missing} of {x.numel()} elements as they were", "x · sigmoid(x) · scale is wanted"
+        raise NotYet(label, *left, "Look at the mask, and at what it stores.")
+    same_numbers(label, result, gate(x.double(), asked["scale"].double()), torch.float32)
+    if found["operations"] != [2, 1]:
+        loads, stores = found["operations"]
+        needs = f"has {loads} loads and {stores} stores", "a fused kernel needs 2 and 1"
+        raise NotYet(LABEL, *needs, "Keep what lies between in registers: Python names.")
+    if found["by one program"] > BLOCK:
+        most = f"stores {found['by one program']} elements in one program", f"each does its own {BLOCK}"
+        raise NotYet(LABEL, *most, "Leave the loop out: the grid has a program for each block.")
 
 
 _START = "import ast, re\nimport triton\nimport triton.language as tl\n"
@@ -125,7 +149,7 @@ EXERCISE = Exercise(
     lesson="01_basic_compile",
     points=3,
     asks_for=("read_kernel", "gate_kernel"),
-    check=check,
+    check=Check(ask, probe, judge),
     hints=(
         "Print run.pretended[0].kernels[0].source and find tl.load and tl.store; everything between is in registers.",
         "One load for each input, one store for the output, each with the mask. scale is shorter than x: "
@@ -136,10 +160,10 @@ EXERCISE = Exercise(
     known_mistakes=(
         KnownMistake(_START + _READ + _KERNEL.replace("x_ptr + i, inside", "x_ptr + i"), "outside"),
         KnownMistake(_START + _READ + _KERNEL.replace("scale_ptr + i % width", "scale_ptr + i"), "outside"),
-        KnownMistake(_START + _READ + _KERNEL.replace("i % width", "i // width"), "is wanted"),
+        KnownMistake(_START + _READ + _KERNEL.replace("i % width", "i // width"), "float64 result"),
         KnownMistake(_START + _READ + _KERNEL.replace("tl.store(out_ptr", "tl.store(x_ptr"), "x stays as it is"),
         KnownMistake(
-            _START + _READ + _KERNEL.replace("x * tl.sigmoid(x) * scale", "tl.sigmoid(x) * scale"), "is wanted"
+            _START + _READ + _KERNEL.replace("x * tl.sigmoid(x) * scale", "tl.sigmoid(x) * scale"), "float64 result"
         ),
         KnownMistake(  # through memory, as three eager kernels do
             _START
@@ -153,6 +177,21 @@ EXERCISE = Exercise(
             "2 and 1",
         ),
         KnownMistake(_START + _READ + _KERNEL.replace("@triton.jit\n", ""), "@triton.jit is wanted"),
+        KnownMistake(  # every program goes over everything
+            _START
+            + _READ
+            + """
+@triton.jit
+def gate_kernel(x_ptr, scale_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
+    for start in range(0, n, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        inside = i < n
+        x = tl.load(x_ptr + i, inside)
+        scale = tl.load(scale_ptr + i % width, inside)
+        tl.store(out_ptr + i, x * tl.sigmoid(x) * scale, inside)
+""",
+            "in one program",
+        ),
         KnownMistake(_START + _READ.replace('"tl.load("', '"load"') + _KERNEL, "says loads"),
         KnownMistake(_START + _READ.replace("dynamo_nodes", "nodes") + _KERNEL, "fused operations"),
         KnownMistake(_START + "\ndef read_kernel(kernel):\n    return 2, 1, {'gelu', 'mul'}\n" + _KERNEL, "says"),

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from autograder.exercise import Answer, Draw, Exercise, KnownMistake
-from autograder.judging import all_compiled, called, first_call, graphs_made, really_compiled, same_numbers
+from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Values
+from autograder.judging import (
+    called,
+    eager_operations,
+    first_call,
+    graphs_hold,
+    graphs_made,
+    none_outside,
+    really_compiled,
+    same_numbers,
+)
+
+Metric = Callable[[torch.Tensor], Any]
 
 
-def drawn_metrics(draw: Draw) -> list[Any]:
-    """Metrics of daily prices [stocks, days]; two calls give functions with equal code and other constants."""
-    days, share = draw.size(200, 365), draw.size(2, 9) / 10
+def metrics_of(asked: Values) -> list[Metric]:
+    """Metrics of daily prices [stocks, days]; two calls give functions with equal code and their own constants."""
+    days, share = asked["days"], asked["share"]
 
     def volatility(prices: torch.Tensor) -> Any:
         return prices.log().diff(dim=-1).std(-1) * days**0.5
@@ -26,25 +38,48 @@ def drawn_metrics(draw: Draw) -> list[Any]:
     def above(prices: torch.Tensor) -> Any:
         return (prices > share * prices.mean(-1, keepdim=True)).to(prices.dtype).mean(-1)
 
-    return sorted((volatility, drawdown, momentum, above), key=lambda _: draw.size(0, 10**6))
+    there = {"volatility": volatility, "drawdown": drawdown, "momentum": momentum, "above": above}
+    return [there[name] for name in asked["metrics"]]
 
 
-def check(answer: Answer, draw: Draw) -> None:
-    """One graph that holds every operation, with numbers as in float64, also for a second input."""
-    metrics = drawn_metrics(draw)[: draw.size(2, 4)]
+def ask(draw: Draw) -> Values:
+    """Two to four metrics in some order, their constants, and prices [stocks, days] for two calls."""
+    names = sorted(("volatility", "drawdown", "momentum", "above"), key=lambda _: draw.size(0, 10**6))
     dtype = draw.choice((torch.float32, torch.float64))
     prices = 1 + draw.tensor(draw.size(3, 9), draw.size(20, 60), dtype=dtype).abs()
-    report = called("compile_report(metrics)", answer.compile_report, metrics)
-    label = "report(prices)"
-    run = first_call(label, report, prices)
-    same_numbers(label, run.result, torch.stack([metric(prices.double()) for metric in metrics]), dtype)
+    return {
+        "metrics": names[: draw.size(2, 4)],
+        "days": draw.size(200, 365),
+        "share": draw.size(2, 9) / 10,
+        "prices": prices,
+        "others": prices.flip(-1) + 1,  # what was kept from the first call is no answer to another
+    }
+
+
+def probe(answer: Answer, asked: Values) -> Values:
+    """The first call, a second one, and what a third still runs outside its graph."""
+    report = called("compile_report(metrics)", answer.compile_report, metrics_of(asked))
+    run = first_call("report(prices)", report, asked["prices"])
+    again = called("report(other prices)", report, asked["others"])
+    outside = list(eager_operations(report, asked["others"]))
+    return {"run": run, "result": run.result, "again": again, "outside": outside}
+
+
+def judge(asked: Values, found: Values) -> None:
+    """One graph that holds every operation, with numbers as in float64, also for a second input."""
+    metrics, dtype = metrics_of(asked), asked["prices"].dtype
+
+    def report(prices: torch.Tensor) -> torch.Tensor:
+        return torch.stack([metric(prices) for metric in metrics])
+
+    label, run = "report(prices)", found["run"]
+    same_numbers(label, found["result"], report(asked["prices"].double()), dtype)
     graphs_made(run, label, 1)
     really_compiled(run, label)
-    others = prices.flip(-1) + 1  # what was kept from the first call is no answer to another
-    label = "report(other prices)"
-    again = called(label, report, others)
-    same_numbers(label, again, torch.stack([metric(others.double()) for metric in metrics]), dtype)
-    all_compiled(label, report, others)
+    same_numbers("report(other prices)", found["again"], report(asked["others"].double()), dtype)
+    none_outside(label, found["outside"])
+    one_by_one = torch.compile(lambda prices: tuple(metric(prices) for metric in metrics), backend="aot_eager")
+    graphs_hold(label, run, first_call("The check's own report", one_by_one, asked["prices"]))
 
 
 _START = "import torch\n"
@@ -54,7 +89,7 @@ EXERCISE = Exercise(
     lesson="01_basic_compile",
     points=2,
     asks_for=("compile_report",),
-    check=check,
+    check=Check(ask, probe, judge),
     hints=(
         "Count the graphs of your report with len(observe(report, prices).graphs), and see whose graphs they are.",
         "A compiled function takes the functions it calls into its graph. So compile only the outermost one.",
@@ -163,6 +198,32 @@ def compile_report(metrics):
     return report
 """,
             "made 0 graphs",
+        ),
+        KnownMistake(  # the work hides in an operator that Dynamo does not look into
+            _START
+            + """
+def compile_report(metrics):
+    @torch.library.custom_op("reports::all_of_it", mutates_args=())
+    def all_of_it(prices: torch.Tensor) -> torch.Tensor:
+        return torch.stack([metric(prices) for metric in metrics])
+    all_of_it.register_fake(lambda prices: prices.new_empty(len(metrics), len(prices)))
+    return torch.compile(lambda prices: all_of_it(prices), backend="aot_eager")
+""",
+            "in none of its graphs",
+        ),
+        KnownMistake(  # the work hides in a thread, beside a graph for show
+            _START
+            + """
+from concurrent.futures import ThreadPoolExecutor
+def compile_report(metrics):
+    show = torch.compile(lambda prices: prices.sin(), backend="aot_eager")
+    workers = ThreadPoolExecutor(1)
+    def report(prices):
+        show(prices)
+        return workers.submit(lambda: torch.stack([metric(prices) for metric in metrics])).result()
+    return report
+""",
+            "in none of its graphs",
         ),
     ),
     alternatives=(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
+from collections import Counter
 from typing import Any
 
 import torch
 from torch import nn
 
-from autograder.exercise import Answer, Draw, Exercise, KnownMistake, NotYet
-from autograder.judging import called, first_call, graphs_made, really_compiled, same_numbers
+from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
+from autograder.judging import called, eager_operations, first_call, graphs_made, really_compiled, same_numbers
 from compilescope import observe
 from compilescope.facts import Compile, Run
 
@@ -27,34 +27,69 @@ class Regressor(nn.Module):
         return out
 
 
+LABEL = "step(x, y)"
+
+
 def _optimizer(momentum: float, model: nn.Module) -> Any:
     # Adam would do, but compiled it corrects its bias in float32, which is no rounding of a float64 model.
     return torch.optim.SGD(model.parameters(), lr=0.05, momentum=momentum)
 
 
-def check(answer: Answer, draw: Draw) -> str:
-    """Loss and backward in one graph, the update in another, nothing new from batch 3 on, numbers as in float64."""
-    momentum, dtype = draw.choice((0.0, 0.9)), draw.choice((torch.float32, torch.float64))
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def ask(draw: Draw) -> Values:
+    """A model by size and seed, an optimizer by its momentum, four batches and a fifth."""
+    dtype = draw.choice(tuple(DTYPES))
     width, rows = draw.size(3, 9), draw.size(4, 20)
-    model = Regressor(width, draw.size(5, 17)).to(dtype)
-    twin = copy.deepcopy(model).double()
-    batches = [(draw.tensor(rows, width, dtype=dtype).cpu(), draw.tensor(rows, dtype=dtype).cpu()) for _ in range(4)]
-    step = called("make_step(model, optimizer)", answer.make_step, model, _optimizer(momentum, model))
-    label = "step(x, y)"
-    first = first_call(label, step, *batches[0])
-    _boundary(first, label)
-    losses = [first.result]
-    for number, batch in enumerate(batches[1:], 2):
-        run = observe(step, *batch)
-        losses.append(run.result)
+    kind = DTYPES[dtype]
+    return {
+        "dtype": dtype,
+        "momentum": draw.choice((0.0, 0.9)),
+        "width": width,
+        "hidden": draw.size(5, 17),
+        "seed": draw.size(0, 10**6),
+        "x": [draw.tensor(rows, width, dtype=kind).cpu() for _ in range(5)],
+        "y": [draw.tensor(rows, dtype=kind).cpu() for _ in range(5)],
+    }
+
+
+def model_of(asked: Values) -> Regressor:
+    """The same weights whoever builds it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(asked["seed"])
+        return Regressor(asked["width"], asked["hidden"]).to(DTYPES[asked["dtype"]])
+
+
+def probe(answer: Answer, asked: Values) -> Values:
+    """Runs and losses of four batches, the weights then, and what a fifth batch still runs outside its graphs."""
+    model = model_of(asked)
+    step = called("make_step(model, optimizer)", answer.make_step, model, _optimizer(asked["momentum"], model))
+    (first, *batches, last) = zip(asked["x"], asked["y"], strict=True)
+    runs = [first_call(LABEL, step, *first), *(observe(step, *batch) for batch in batches)]
+    weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+    outside = list(eager_operations(step, *last))
+    return {"runs": runs, "losses": [run.result for run in runs], "weights": weights, "outside": outside}
+
+
+def judge(asked: Values, found: Values) -> str:
+    """Loss and backward in one graph, the update in another, nothing new from batch 3 on, numbers as in float64."""
+    runs = found["runs"]
+    _boundary(runs[0], LABEL, model_of(asked))
+    for number, run in enumerate(runs[1:], 2):
         if run.graphs and number > 2:  # the second may compile the update once more: momentum exists only then
             again = f"on batch {number} captured {len(run.graphs)} graphs again"
-            raise NotYet(label, again, "a batch of the same shape needs none", "Look at where torch.compile is called.")
-    _numbers(model, losses, twin, _optimizer(momentum, twin), batches)
+            raise NotYet(LABEL, again, "a batch of the same shape needs none", "Look at where torch.compile is called.")
+    _numbers(asked, found["losses"], found["weights"])
+    # A backward pass that is compiled shows up there; what changes weights in place is no part of it.
+    updates = [name for name in found["outside"] if name.endswith("_") and name != "aten::zero_"]
+    if updates:
+        plain = f"ran {updates[0]} and {len(updates) - 1} more outside its graphs"
+        raise NotYet(LABEL, plain, "the update is compiled, too", "Look at where optimizer.step() stands.")
     return "forward with loss, backward and update are compiled"
 
 
-def _boundary(run: Run, label: str) -> None:
+def _boundary(run: Run, label: str, model: nn.Module) -> None:
     if not run.graphs:
         graphs_made(run, label, 2)
     really_compiled(run, label)
@@ -68,7 +103,7 @@ def _boundary(run: Run, label: str) -> None:
             "the loss belongs inside",
             "Look at which function you compile.",
         )
-    if not any(_is_update(one) for one in run.compiles):
+    if not any(_is_update(one, model) for one in run.compiles):
         raise NotYet(
             label,
             "ran the optimizer's update as plain Python",
@@ -82,24 +117,28 @@ def _ends_in_loss(compiled: Compile) -> bool:
     return graph is not None and any(node.shape == () for node in graph.calls()[-2:])
 
 
-def _is_update(compiled: Compile) -> bool:
-    return bool(compiled.graph("dynamo")) and not compiled.graph("backward") and _last_name(compiled) == "step"
+def _is_update(compiled: Compile, model: nn.Module) -> bool:
+    """A graph without gradients that is given every parameter, or its gradient."""
+    graph = compiled.graph("dynamo")
+    if graph is None or compiled.graph("backward"):
+        return False
+    given: Counter[Any] = Counter(node.shape for node in graph.nodes if node.op != "call")
+    wanted: Counter[Any] = Counter(tuple(value.shape) for value in model.parameters())
+    return not wanted - given
 
 
-def _last_name(compiled: Compile) -> str:
-    return compiled.function.rpartition(".")[2]
-
-
-def _numbers(model: nn.Module, losses: list[Any], twin: nn.Module, optimizer: Any, batches: list[Any]) -> None:
-    dtype = next(model.parameters()).dtype
+def _numbers(asked: Values, losses: list[Any], weights: Values) -> None:
+    dtype, twin = DTYPES[asked["dtype"]], model_of(asked).double()
+    optimizer = _optimizer(asked["momentum"], twin)
+    batches = zip(asked["x"][:4], asked["y"][:4], strict=True)
     for number, ((x, y), loss) in enumerate(zip(batches, losses, strict=True), 1):
         optimizer.zero_grad()
         want = nn.functional.mse_loss(twin(x.double()), y.double())
         want.backward()
         optimizer.step()
         same_numbers(f"step(x, y) on batch {number}", loss, want.detach(), dtype)
-    for (name, value), want in zip(model.named_parameters(), twin.parameters(), strict=True):
-        same_numbers(f"After 4 steps {name}", value.detach(), want.detach(), dtype)
+    for name, value in twin.named_parameters():
+        same_numbers(f"After 4 steps {name}", weights.get(name), value.detach(), dtype)
 
 
 _START = "import torch\nimport torch.nn.functional as F\n"
@@ -116,7 +155,7 @@ EXERCISE = Exercise(
     lesson="01_basic_compile",
     points=3,
     asks_for=("make_step",),
-    check=check,
+    check=Check(ask, probe, judge),
     hints=(
         "show(first_call(step, x, y)) says which functions have a graph, and what ran as plain Python.",
         "What is repeated for each batch belongs inside: clear, forward, loss, backward, update. "
@@ -217,6 +256,31 @@ def make_step(model, optimizer):
     return step
 """,
             "returned a float",
+        ),
+        KnownMistake(  # two graphs for show, and a plain update
+            _START
+            + """
+class Show:
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def step(self):
+        return self.tensor + 1
+
+def make_step(model, optimizer):
+    loss_of = torch.compile(lambda x, y: F.mse_loss(model(x), y), backend="aot_eager")
+    update = torch.compile(Show(torch.zeros(3)).step, backend="aot_eager")
+    plain = torch.compiler.disable(optimizer.step)
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = loss_of(x, y)
+        loss.backward()
+        update()
+        plain()
+        return loss
+    return step
+""",
+            "update",
         ),
         KnownMistake(  # compiling is switched off
             _START

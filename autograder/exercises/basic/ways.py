@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from autograder.exercise import Answer, Draw, Exercise, KnownMistake, NotYet
+from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.judging import called
 from compilescope import observe
 
@@ -28,7 +28,7 @@ class Gate(nn.Module):
         out: torch.Tensor = self.down(nn.functional.gelu(self.up(x)))
         return out
 
-    def score(self, x: torch.Tensor) -> torch.Tensor:
+    def way(self, x: torch.Tensor) -> torch.Tensor:
         """One number a row."""
         out: torch.Tensor = self.up(x).sigmoid().mean(-1)
         return out
@@ -36,18 +36,18 @@ class Gate(nn.Module):
 
 def _decorated() -> Way:
     @torch.compile(backend="aot_eager")
-    def energy(x: torch.Tensor) -> torch.Tensor:
+    def way(x: torch.Tensor) -> torch.Tensor:
         return x.square().sum(-1)
 
-    return energy
+    return way
 
 
 def _dropped() -> Way:
-    def entropy(x: torch.Tensor) -> torch.Tensor:
+    def way(x: torch.Tensor) -> torch.Tensor:
         return -(x.softmax(-1) * x.log_softmax(-1)).sum(-1)
 
-    torch.compile(entropy, backend="aot_eager")
-    return entropy
+    torch.compile(way, backend="aot_eager")
+    return way
 
 
 def _module_dropped() -> Way:
@@ -73,82 +73,100 @@ def _sequential_wrapped() -> Way:
 
 
 def _disabled() -> Way:
-    def spread(x: torch.Tensor) -> torch.Tensor:
+    def way(x: torch.Tensor) -> torch.Tensor:
         return x.amax(-1) - x.amin(-1)
 
-    return torch.compile(torch.compiler.disable(spread), backend="aot_eager")
+    return torch.compile(torch.compiler.disable(way), backend="aot_eager")
 
 
 def _other_method() -> Way:
     wrapped: Any = torch.compile(Gate(), backend="aot_eager")
-    score: Way = wrapped.score
-    return score
+    way: Way = wrapped.way
+    return way
 
 
 def _print_in_loop() -> Way:
     @torch.compile(backend="aot_eager")
-    def relax(x: torch.Tensor) -> torch.Tensor:
+    def way(x: torch.Tensor) -> torch.Tensor:
         for _ in range(2):
             x = x - 0.1 * x.sin()
             print("", end="")
         return x
 
-    return relax
+    return way
 
 
 def _print_at_end() -> Way:
     @torch.compile(backend="aot_eager")
-    def normalize(x: torch.Tensor) -> torch.Tensor:
+    def way(x: torch.Tensor) -> torch.Tensor:
         unit: torch.Tensor = x / x.norm(dim=-1, keepdim=True)
         print("", end="")
         return unit
 
-    return normalize
+    return way
 
 
 COMPILE = (_decorated, _own_module, _sequential_wrapped)
 DO_NOT = (_dropped, _module_dropped, _sequential_in_place, _disabled, _other_method)
 
 
-def five_ways(draw: Draw) -> dict[str, Callable[[], Way]]:
-    """Name to maker, three that compile and two that do not (up to torch 2.13), in random order.
+MAKERS: dict[str, Callable[[], Way]] = {
+    maker.__name__.strip("_").replace("_", " "): maker for maker in (*COMPILE, *DO_NOT, _print_at_end, _print_in_loop)
+}
+
+
+def five_ways(draw: Draw) -> list[str]:
+    """Names of makers, three that compile and two that do not (up to torch 2.13), in random order.
 
     The two prints are always there: one breaks a graph and compiles, one breaks in a loop and compiles nothing.
     """
     makers = [_print_at_end, _print_in_loop, *_some(COMPILE, 2, draw), *_some(DO_NOT, 1, draw)]
-    return {f"way {'ABCDE'[i]}": maker for i, maker in enumerate(_some(makers, 5, draw))}
+    names = {maker: name for name, maker in MAKERS.items()}
+    return [names[maker] for maker in _some(makers, 5, draw)]
 
 
 def _some(pool: Any, number: int, draw: Draw) -> list[Any]:
     return sorted(pool, key=lambda _: draw.size(0, 10**6))[:number]
 
 
-def _truth(makers: dict[str, Callable[[], Way]], x: torch.Tensor) -> dict[str, int]:
-    graphs = {}
-    for name, maker in makers.items():
-        torch.compiler.reset()
-        graphs[name] = len(observe(maker(), x).graphs)
+def _makers(asked: Values) -> dict[str, tuple[str, Callable[[], Way]]]:
+    """What the learner sees as a way's name, to its maker's name and its maker."""
+    return {f"way {'ABCDE'[i]}": (name, MAKERS[name]) for i, name in enumerate(asked["makers"])}
+
+
+def graphs_of(maker: Callable[[], Way], x: torch.Tensor) -> int:
+    """How many graphs a first call captures."""
     torch.compiler.reset()
-    return graphs
+    return len(observe(maker(), x).graphs)
 
 
-def check(answer: Answer, draw: Draw) -> None:
+def ask(draw: Draw) -> Values:
+    """Five ways by their makers, and an input."""
+    return {"makers": five_ways(draw), "x": draw.tensor(draw.size(2, 6), WIDTH)}
+
+
+def probe(answer: Answer, asked: Values) -> Values:
+    """The names that the answer gives for five fresh callables, none of which shows how it was made."""
+    ways = {name: maker() for name, (_, maker) in _makers(asked).items()}
+    got = called("compiled_ways(ways, x)", answer.compiled_ways, ways, asked["x"])
+    names = isinstance(got, (set, list, tuple, frozenset, dict)) and all(isinstance(name, str) for name in got)
+    return {"names": sorted(got) if names else None, "shown": str(got)[:40]}
+
+
+def judge(asked: Values, found: Values) -> None:
     """The names of exactly those ways whose call captured a graph."""
-    makers = five_ways(draw)
-    x = draw.tensor(draw.size(2, 6), WIDTH)
-    graphs = _truth(makers, x)
+    makers, got = _makers(asked), found["names"]
     label = "compiled_ways(ways, x)"
-    got = called(label, answer.compiled_ways, {name: maker() for name, maker in makers.items()}, x)
-    torch.compiler.reset()
-    if not isinstance(got, (set, list, tuple, frozenset, dict)) or not set(got) <= set(makers):
-        raise NotYet(label, f"returned {str(got)[:40]}", "a set of names is wanted", "Look at the docstring.")
-    for name, maker in makers.items():
-        if (name in got) != bool(graphs[name]):
+    if not isinstance(got, list) or not set(got) <= set(makers):
+        raise NotYet(label, f"returned {found['shown']}", "a set of names is wanted", "Look at the docstring.")
+    for name, (how, maker) in makers.items():
+        graphs = graphs_of(maker, asked["x"])
+        if (name in got) != bool(graphs):
             says = "it compiled" if name in got else "it compiled nothing"
             raise NotYet(
                 label,
-                f'says of "{name}" ({maker.__name__.strip("_").replace("_", " ")}) that {says}',
-                f"its first call captured {graphs[name]} graph{'s' * (graphs[name] != 1)}",
+                f'says of "{name}" ({how}) that {says}',
+                f"its first call captured {graphs} graph{'s' * (graphs != 1)}",
                 "Look at what a call does, not at what an object looks like.",
             )
 
@@ -160,7 +178,7 @@ EXERCISE = Exercise(
     lesson="01_basic_compile",
     points=2,
     asks_for=("compiled_ways",),
-    check=check,
+    check=Check(ask, probe, judge),
     hints=(
         "observe(way, x) calls a way once and gives back what the compiler did.",
         "A type, an attribute or a missing error proves nothing. A captured graph does.",
@@ -221,6 +239,14 @@ def compiled_ways(ways, x):
     return {name for name, way in ways.items() if observe(way, x).graphs}
 """,
             "captured 1 graph",
+        ),
+        KnownMistake(  # knows the functions of this check by name
+            """
+def compiled_ways(ways, x):
+    plain = {"entropy", "spread", "score", "relax", "Sequential"}
+    return {name for name, way in ways.items() if getattr(way, "__name__", type(way).__name__) not in plain}
+""",
+            "captured 0 graphs",
         ),
         KnownMistake(
             "def compiled_ways(ways, x):\n    return len(ways)\n",
