@@ -8,6 +8,7 @@ from compilescope.explorer import save_html, show
 from compilescope.facts import Run
 from compilescope.interpret import interpret
 from compilescope.observe import observe
+from compilescope.ranks import on_ranks
 from compilescope.replay import replayed
 from compilescope.text import describe
 from compilescope.timing import compare_speed, measure
@@ -23,6 +24,7 @@ from compilescope.views import (
     mode_frontier,
     road,
     saved_bars,
+    side_by_side,
     strips,
     time_plot,
     timeline,
@@ -48,11 +50,13 @@ __all__ = [
     "measure",
     "mode_frontier",
     "observe",
+    "on_ranks",
     "replayed",
     "road",
     "save_html",
     "saved_bars",
     "show",
+    "side_by_side",
     "strips",
     "time_plot",
     "timeline",

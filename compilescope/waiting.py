@@ -104,6 +104,30 @@ def waiting_line() -> Iterator[None]:
         _keep(memory)
 
 
+@contextlib.contextmanager
+def waiting_for(name: str) -> Iterator[Callable[[str], None]]:
+    """A line below the cell for any other wait: call what you get with each new step.
+
+    How long waits called `name` took is remembered: the line appears after `PATIENCE` and says the last time.
+    """
+    memory, began = _recall(), time.perf_counter()
+    last, show, shown = memory.get(name, 0.0), _notebook_line(), False
+
+    def say(step: str) -> None:
+        nonlocal shown
+        if show and (shown or max(last, time.perf_counter() - began) >= PATIENCE):
+            shown = True
+            show(f"{step} …" + (f" last time it took {last:.0f} s" if last >= PATIENCE else ""))
+
+    try:
+        yield say
+        memory[name] = round(time.perf_counter() - began, 1)
+        _keep(memory)
+    finally:
+        if show and shown:
+            show("")
+
+
 def _notebook_line() -> Callable[[str], None] | None:
     """Shows a line below the running cell; None where nobody looks."""
     try:

@@ -12,8 +12,18 @@ _CELL_FILE = re.compile(r"[^\s\"',:]*[/\\]ipykernel_\d+[/\\]\d+\.py|<ipython-inp
 _SHORTENED = re.compile(r"(# )(\S*\d+\.py)(?=:\d+ in )")
 
 
+_known: dict[str, int] = {}
+
+
+def know_numbers(numbers: dict[str, int]) -> None:
+    """In a process that a notebook started: the notebook's `cell_numbers`."""
+    _known.update(numbers)
+
+
 def cell_numbers() -> dict[str, int]:
     """File name to execution count of the cells run so far in this notebook; empty outside IPython."""
+    if _known:
+        return dict(_known)
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     names = getattr(getattr(shell, "compile", None), "_filename_map", None)

@@ -12,6 +12,7 @@ from compilescope.views.guard_tree import guard_tree
 from compilescope.views.kernel_bars import kernel_bars
 from compilescope.views.lane_plot import lane_plot
 from compilescope.views.mode_frontier import mode_frontier
+from compilescope.views.ranks import side_by_side
 from compilescope.views.saved_bars import saved_bars
 from compilescope.views.time_plot import time_plot
 
@@ -27,6 +28,7 @@ __all__ = [
     "mode_frontier",
     "road",
     "saved_bars",
+    "side_by_side",
     "strips",
     "time_plot",
     "timeline",

@@ -18,6 +18,7 @@ PRIVATE = re.compile(r"(torch|triton)(\.\w+)*\._(?!_version__)\w+")
 LAYERS = {
     "compilescope.torch_internals": {"compilescope.torch_internals", "torch", "triton", "torch._"},
     "compilescope.facts_kernels": set(),
+    "compilescope.facts_ranks": {"compilescope.facts"},
     "compilescope.facts": {"compilescope.facts_kernels"},
     "compilescope.facts_timing": {"compilescope.facts", "compilescope.text"},
     "compilescope.facts_modes": {"compilescope.facts"},
@@ -29,6 +30,7 @@ LAYERS = {
         "compilescope.text",
         "compilescope.views",
         "compilescope.explorer",
+        "compilescope.facts_ranks",
     },
     "compilescope.explorer": {"compilescope.facts", "compilescope.text", "compilescope.views", "compilescope.explorer"},
     "compilescope.widgets": {"compilescope", "torch"},

@@ -1,0 +1,215 @@
+"""``python -m compilescope.rank_process``: a process that has everything imported, and from which ranks are forked.
+
+It reads one job a line (the job's folder) from its input, runs it, and answers with one line. It ends when its input
+ends, when its parent is gone, or after some minutes without a job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psutil
+import torch
+from torch import nn
+
+from compilescope.observe import observe
+from compilescope.process_ties import adopt_orphans, die_with_parent
+from compilescope.rank_work import Job, work
+
+IDLE_SECONDS = 300
+STILL = 0.02
+"""Share of one core below which ranks count as waiting."""
+
+
+def main() -> None:
+    """Serve jobs until nobody wants any more."""
+    parent = os.getppid()
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    adopt_orphans()
+    warm_up()
+    print("ready", file=answers)
+    while True:
+        folder = _next_line(parent)
+        print(json.dumps(run(Path(folder), parent)), file=answers)
+
+
+def warm_up() -> None:
+    """Import what a first compile imports, once for all ranks. Where there are GPUs no engine may run before a fork."""
+    torch.set_num_threads(1)
+    layer = nn.Linear(2, 2).requires_grad_(torch.cuda.device_count() == 0)
+
+    def small(x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = layer(x).relu().sum()
+        return out
+
+    with contextlib.suppress(Exception):  # a rank would say it again
+        observe(torch.compile(small, backend="aot_eager"), torch.ones(2, 2))
+    torch.compiler.reset()
+
+
+def _next_line(parent: int) -> str:
+    waited = 0.0
+    while waited < IDLE_SECONDS and os.getppid() == parent:
+        if select.select([sys.stdin], [], [], 1.0)[0]:
+            line = sys.stdin.readline()
+            if line.strip() not in ("", "stop"):
+                return line.strip()
+            if not line:
+                break
+        waited += 1.0
+    sys.exit(0)
+
+
+def run(folder: Path, parent: int) -> dict[str, Any]:
+    """Fork a launcher for the job and watch it; how it ended: ``ended``, ``stopped``, ``stuck``, ``late``."""
+    job = Job.read(folder)
+    launcher = os.fork()
+    if launcher == 0:
+        _launch(folder, job)
+    ended = "gone"
+    try:
+        ended = _watch(launcher, folder, job, parent)
+        if ended in ("stuck", "late"):
+            _ask_where(folder)
+    finally:
+        end_everything()
+    if ended == "gone":
+        sys.exit(0)
+    return {"ended": ended}
+
+
+def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
+    began = looked = moved = time.monotonic()
+    used = 0.0
+    while True:
+        if os.waitpid(launcher, os.WNOHANG)[0]:
+            return "ended"
+        if select.select([sys.stdin], [], [], 0.02)[0]:
+            return "stopped" if sys.stdin.readline() else "gone"
+        now = time.monotonic()
+        if os.getppid() != parent:
+            return "gone"
+        if now - began > job.limit:
+            return "late"
+        if job.backend == "gloo" and now - looked > 0.5:
+            spent = _used_by_ranks(launcher)
+            if spent - used > STILL * (now - looked) or not _all_started(folder, job):
+                moved = now
+            used, looked = spent, now
+            if now - moved > job.patience:
+                return "stuck"
+
+
+def _all_started(folder: Path, job: Job) -> bool:
+    return all((folder / f"{rank}.pid").is_file() for rank in range(job.world))
+
+
+def _used_by_ranks(launcher: int) -> float:
+    """CPU seconds of the ranks, and of the compilers that they started."""
+    total = 0.0
+    with contextlib.suppress(psutil.Error):
+        for process in psutil.Process(launcher).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                total += sum(process.cpu_times()[:4])
+    return total
+
+
+def _ask_where(folder: Path) -> None:
+    """Have each rank that still works write its stack."""
+    for told in folder.glob("*.pid"):
+        if not told.with_suffix(".facts").exists():
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(int(told.read_text()), signal.SIGUSR1)
+    until = time.monotonic() + 1.0
+    while time.monotonic() < until and not all(p.stat().st_size for p in folder.glob("*.stack")):
+        time.sleep(0.02)
+
+
+def end_everything() -> None:
+    """Kill and reap whatever is still below this process."""
+    while below := psutil.Process().children(recursive=True):
+        for process in below:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.005)
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _launch(folder: Path, job: Job) -> NoReturn:
+    """In the forked launcher: start the ranks, wait for them, leave with 0; failures lie in the folder."""
+    code = 1
+    try:
+        os.setsid()
+        die_with_parent()
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        with (folder / "launcher.log").open("w") as log:
+            os.dup2(log.fileno(), 2)
+            os.dup2(log.fileno(), 1)
+        for name, value in _settings().items():
+            os.environ[name] = value
+        _alone(folder, job) if job.backend == "fake" else _with_elastic(folder, job)
+        code = 0
+    except BaseException:
+        (folder / "launcher.error").write_text(traceback.format_exc(), encoding="utf-8")
+    finally:
+        os._exit(code)
+
+
+def _settings() -> dict[str, str]:
+    loopback = "lo0" if sys.platform == "darwin" else "lo"
+    return {"GLOO_SOCKET_IFNAME": loopback, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def _alone(folder: Path, job: Job) -> None:
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(job.world)}
+    with (folder / "0.out").open("w") as out:
+        os.dup2(out.fileno(), 1)
+        sys.stdout = os.fdopen(os.dup(1), "w", buffering=1)
+        work(str(folder))
+        sys.stdout.flush()
+
+
+def _with_elastic(folder: Path, job: Job) -> None:
+    """What torchrun does: a rendezvous on a free port, one process a rank, all ended when one fails."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=job.world,
+        run_id=folder.name,
+        rdzv_backend="c10d",
+        rdzv_endpoint="127.0.0.1:0",
+        local_addr="127.0.0.1",
+        max_restarts=0,
+        monitor_interval=0.05,
+        start_method="fork",
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs"), redirects=Std.ALL),
+    )
+    try:
+        elastic_launch(config, work)(str(folder))
+    except ChildFailedError as error:
+        failed = {str(rank): failure.exitcode for rank, failure in error.failures.items()}
+        (folder / "failed.json").write_text(json.dumps(failed), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What happens in one rank: join the group, call the function under `observe`, leave files with what came out."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from compilescope import ranks_send
+from compilescope.observe import observe
+from compilescope.process_ties import die_with_parent
+from compilescope.reading import cells
+from compilescope.reading.stacks import belongs_to_learner
+from compilescope.torch_internals.fake_group import join_fake_group
+from compilescope.torch_internals.flow import watching_flow
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the ranks are to do; lies as ``job.json`` beside ``job.packed``, the function, in the job's folder."""
+
+    function: str
+    world: int
+    backend: str
+    limit: float
+    patience: float
+    threads: int
+    path: list[str]
+    cwd: str
+    texts: dict[str, str]
+    cells: dict[str, int]
+
+    @staticmethod
+    def read(folder: Path) -> Job:
+        """The job of that folder."""
+        return Job(**json.loads((folder / "job.json").read_text(encoding="utf-8")))
+
+
+def work(folder_name: str) -> None:
+    """The whole life of one rank. What the function raises is written down and passes on.
+
+    The group is left as it is: a rank that is done must not tear it down for another that still waits in it, and the
+    process ends soon anyway.
+    """
+    folder, rank = Path(folder_name), int(os.environ["RANK"])
+    die_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the launcher's own handler would wait for a collective to end
+    stack = (folder / f"{rank}.stack").open("w")
+    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
+    (folder / f"{rank}.pid").write_text(str(os.getpid()))
+    job = Job.read(folder)
+    try:
+        _write(folder, rank, _observed(folder, rank, job))
+    except BaseException as error:
+        (folder / f"{rank}.error").write_text(json.dumps(_told(error)), encoding="utf-8")
+        raise
+    finally:
+        faulthandler.unregister(signal.SIGUSR1)
+
+
+def _observed(folder: Path, rank: int, job: Job) -> dict[str, Any]:
+    sys.path[:] = job.path
+    os.chdir(job.cwd)
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    ranks_send.know_sources(job.texts)
+    cells.know_numbers(job.cells)
+    torch.set_num_threads(job.threads)
+    _join(rank, job)
+    torch.manual_seed(0)
+    fn, args = ranks_send.unpack((folder / "job.packed").read_bytes())
+    flow: list[dict[str, Any]] = []
+    began = time.perf_counter()
+    with observe() as run, watching_flow(flow):
+        result = fn(*args)
+    spent = time.perf_counter() - began
+    plain = ranks_send.to_plain(result, job.function)
+    return {"run": run.to_json(), "flow": flow, "seconds": spent, "result": plain}
+
+
+def _join(rank: int, job: Job) -> None:
+    if job.backend == "fake":
+        join_fake_group(rank, job.world)
+        return
+    if job.backend == "nccl":
+        torch.cuda.set_device(rank)
+        torch.set_default_device(f"cuda:{rank}")
+    dist.init_process_group(job.backend)
+
+
+def _write(folder: Path, rank: int, found: dict[str, Any]) -> None:
+    torch.save(found.pop("result"), folder / f"{rank}.result")
+    part = folder / f"{rank}.part"
+    part.write_text(json.dumps(found), encoding="utf-8")
+    part.rename(folder / f"{rank}.facts")
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    """When, what, and where in the learner's own lines, outermost first."""
+    names = cells.CellNames(cells.cell_numbers())
+    steps = [
+        [names.file(step.filename), step.lineno or 0, step.name, step.line or ""]
+        for step in traceback.extract_tb(error.__traceback__)
+        if belongs_to_learner(step.filename) and "compilescope" not in Path(step.filename).parts
+    ]
+    said = str(error).strip()
+    return {"at": time.time(), "kind": type(error).__name__, "message": said, "steps": steps}

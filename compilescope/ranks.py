@@ -1,0 +1,216 @@
+"""Real ranks from a notebook: `on_ranks` calls your function in several processes and brings their facts back."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import cattrs
+import torch
+import torch.distributed as dist
+
+from compilescope import ranks_send
+from compilescope.facts import Run
+from compilescope.facts_ranks import Happening, Rank, Ranks
+from compilescope.ranks_failed import RankError, failure_of, log_of
+from compilescope.ranks_send import NotSendableError
+from compilescope.waiting import waiting_for
+
+__all__ = ["NotSendableError", "RankError", "on_ranks"]
+
+_FAKE_NOTE = "A fake process group: collectives moved nothing, so graphs are true and numbers are not."
+
+
+def on_ranks(
+    fn: Callable[..., Any],
+    /,
+    *args: Any,
+    world: int = 2,
+    fake: bool = False,
+    limit: float = 120.0,
+    patience: float = 6.0,
+) -> Ranks:
+    """Call ``fn(*args)`` on `world` ranks at once: one process each, with a process group, observed.
+
+    Inside, ``torch.distributed.get_rank()`` says which rank it is. The group is Gloo on CPU; where there are `world`
+    GPUs it is NCCL, and each rank's default device is its own GPU. Each rank has one thread and the random seed 0.
+    `fn` and all that it uses of the notebook are sent along; settings of torch are not, so make them inside `fn`.
+
+    Args:
+        fn: what each rank calls. It may return numbers, text, tensors, Runs, and lists or dicts of them.
+        args: arguments for it, sent by value.
+        world: number of ranks.
+        fake: only rank 0 runs, in a group of `world` ranks that do not exist: true graphs, no true numbers.
+        limit: seconds after which all is ended.
+        patience: seconds without any rank computing after which they count as waiting for each other.
+
+    Returns:
+        `Ranks`: of each rank its Run, the order of its graphs and collectives, its result and what it printed.
+
+    Raises:
+        RankError: a rank raised, died or waited for ever; names the rank and the line. All ranks are ended then.
+        NotSendableError: `fn` uses something that cannot leave this process.
+    """
+    if sys.platform == "win32":
+        raise RuntimeError("Ranks need Linux or macOS: on Windows open the course in WSL.")
+    if not callable(fn):
+        raise TypeError(f"on_ranks wants a function to call on each rank, but got a {type(fn).__name__}.")
+    if world < 1 or (world > 16 and not fake):
+        raise ValueError(f"world is the number of processes, 1 to 16, not {world}; with fake=True it may be larger.")
+    packed = ranks_send.pack(fn, args)
+    name = getattr(fn, "__name__", type(fn).__name__)
+    with tempfile.TemporaryDirectory(prefix="ranks-") as folder_name, waiting_for("ranks") as say:
+        folder = Path(folder_name)
+        (folder / "job.packed").write_bytes(packed)
+        job = _job(name, world, "fake" if fake else _backend(world), limit, patience)
+        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        ended = _template.serve(folder, lambda step: say(f"{world} ranks: {step}"))
+        return _collect(folder, job, ended)
+
+
+def _job(name: str, world: int, backend: str, limit: float, patience: float) -> dict[str, Any]:
+    return {
+        "function": name,
+        "world": world,
+        "backend": backend,
+        "limit": limit,
+        "patience": patience,
+        "threads": 1,
+        "path": sys.path,
+        "cwd": str(Path.cwd()),
+        "texts": ranks_send.sources(),
+        "cells": ranks_send.cells(),
+    }
+
+
+def _backend(world: int) -> str:
+    return "nccl" if torch.cuda.device_count() >= world and dist.is_nccl_available() else "gloo"
+
+
+def _collect(folder: Path, job: dict[str, Any], ended: str) -> Ranks:
+    count = 1 if job["backend"] == "fake" else job["world"]
+    printed = [log_of(folder, rank, "stdout") for rank in range(count)]
+    for rank, text in enumerate(printed):
+        for line in text.splitlines():
+            print(f"[rank {rank}] {line}")
+    if failure := failure_of(folder, job, ended, count):
+        raise failure
+    ranks = tuple(_rank(folder, rank, text) for rank, text in enumerate(printed))
+    notes = (_FAKE_NOTE,) if job["backend"] == "fake" else ()
+    return Ranks(job["function"], job["world"], job["backend"], ranks, notes)
+
+
+def _rank(folder: Path, rank: int, printed: str) -> Rank:
+    stored = json.loads((folder / f"{rank}.facts").read_text(encoding="utf-8"))
+    result = ranks_send.from_plain(torch.load(folder / f"{rank}.result", weights_only=True))
+    run = Run.from_json(stored["run"])
+    run = dataclasses.replace(run, origin=dataclasses.replace(run.origin, rank=rank))
+    flow = cattrs.structure(stored["flow"], tuple[Happening, ...])
+    return Rank(rank, run, flow, printed, stored["seconds"], result)
+
+
+class _Template:
+    """The process that ranks are forked from: started at the first call, ended with this process or when idle."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: SimpleQueue[str] = SimpleQueue()
+        self._lock = threading.Lock()
+        atexit.register(self.end)
+
+    def serve(self, folder: Path, say: Callable[[str], None]) -> str:
+        """Run the job in `folder`; how it ended. KeyboardInterrupt ends the ranks and passes."""
+        with self._lock:
+            self._ready(say)
+            assert self._process
+            assert self._process.stdin
+            try:
+                print(folder, file=self._process.stdin, flush=True)
+                answer = self._answer(lambda: say("they run your function"))
+            except KeyboardInterrupt:
+                self._stop()
+                raise
+            return str(json.loads(answer)["ended"]) if answer else "gone"
+
+    def _ready(self, say: Callable[[str], None]) -> None:
+        if self._process and self._process.poll() is None and self._process.stdin and not self._process.stdin.closed:
+            return
+        self.end()
+        here = str(Path(__file__).parents[1])
+        path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        settings = {"PYTHONPATH": path, "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "OMP_NUM_THREADS": "1"}
+        self._answers = SimpleQueue()
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "compilescope.rank_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | settings,
+            start_new_session=True,  # an interrupt of the notebook must not reach it half-way
+        )
+        threading.Thread(target=_pump, args=(self._process, self._answers), daemon=True).start()
+        try:
+            if self._answer(lambda: say("Python starts and imports torch")) != "ready":
+                raise RuntimeError(
+                    "The process that ranks come from did not start: python -m compilescope.rank_process"
+                )
+        except BaseException:
+            self.end()
+            raise
+
+    def _answer(self, meanwhile: Callable[[], None]) -> str:
+        """The next line of the process; empty if it ended."""
+        while True:
+            with contextlib.suppress(Empty):
+                return self._answers.get(timeout=0.25)
+            meanwhile()
+
+    def _stop(self) -> None:
+        assert self._process
+        assert self._process.stdin
+        print("stop", file=self._process.stdin, flush=True)
+        self._answer(lambda: None)
+
+    def end(self) -> None:
+        """End the process, and with it all ranks there are."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            if process.stdin:
+                process.stdin.close()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            with contextlib.suppress(OSError, ValueError):
+                process.stdout.close()
+
+
+def _pump(process: subprocess.Popen[str], answers: SimpleQueue[str]) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        for line in process.stdout or ():
+            answers.put(line.strip())
+    answers.put("")
+
+
+_template = _Template()
+
+
+def end_ranks() -> None:
+    """End the waiting process that ranks are forked from; the next call starts it anew (some seconds)."""
+    _template.end()

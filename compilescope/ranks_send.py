@@ -1,0 +1,182 @@
+"""How a notebook's function gets to other processes, and how values come back: sent by value, read without pickle."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import linecache
+import marshal
+import pickle
+import sys
+import types
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import cloudpickle
+import torch
+from torch import nn
+
+from compilescope.facts import Run
+from compilescope.reading.cells import cell_numbers
+
+_RUN = "\0run"
+"""Key of a Run among values that came back."""
+_PLAIN = (type(None), bool, int, float, str)
+
+
+class NotSendableError(TypeError):
+    """Something that a function uses, or returns, cannot go to another process; the message names it and the remedy."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"✗ {self}"]
+
+
+def _code(code: types.CodeType) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+    return marshal.loads, (marshal.dumps(code),)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle, which sends functions and classes of a notebook by value; refuses what would arrive broken.
+
+    Code goes by marshal: cloudpickle would drop the name of its cell, and pictures and tracebacks point there.
+    """
+
+    dispatch_table: ClassVar[Any] = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+
+    def persistent_id(self, obj: Any) -> None:
+        """Looks at each object on its way; raises NotSendableError at the first that must not go."""
+        if remedy := _refused(obj):
+            raise NotSendableError(remedy)
+
+
+def _refused(obj: Any) -> str:
+    if isinstance(obj, types.FunctionType) and hasattr(obj, "_torchdynamo_orig_callable"):
+        return (
+            f"{obj.__name__} is already compiled, and compiled code stays in its process: compile inside the function."
+        )
+    if isinstance(obj, nn.Module):
+        if hasattr(obj, "_orig_mod") or getattr(obj, "_compiled_call_impl", None) is not None:
+            return "a compiled model loses its compiled code on the way: compile inside the function."
+        if type(obj).__module__.startswith("torch.nn.parallel.distributed"):
+            return "a DistributedDataParallel belongs to the processes that it was made in: wrap inside the function."
+    return ""
+
+
+def pack(fn: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+    """`fn` and `args` with everything they use. NotSendableError names what cannot be sent."""
+    try:
+        return _dumps((fn, args))
+    except NotSendableError as error:
+        raise NotSendableError(f"{_name(fn)} cannot be sent to the ranks: {error}") from None
+    except Exception as error:  # pickling runs __reduce__ of anything
+        raise NotSendableError(_blame(fn, args, error)) from None
+
+
+def _dumps(value: Any) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
+def _blame(fn: Callable[..., Any], args: tuple[Any, ...], error: Exception) -> str:
+    """Which name of the function, or which argument, is the cause."""
+    for name, value in {**_used(fn), **{f"argument {i}": value for i, value in enumerate(args, 1)}}.items():
+        try:
+            _dumps(value)
+        except Exception:
+            what = f"{name} is a {type(value).__name__}, which stays in its process"
+            return f"{_name(fn)} cannot be sent to the ranks: {what}. Make it inside the function."
+    return f"{_name(fn)} cannot be sent to the ranks: {type(error).__name__}: {error}"
+
+
+def _used(fn: Callable[..., Any]) -> Mapping[str, Any]:
+    """Global and enclosing names that a function uses, with their values."""
+    if not isinstance(fn, types.FunctionType):
+        return {}
+    found = inspect.getclosurevars(fn)
+    return {**found.globals, **found.nonlocals}
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def unpack(packed: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Function and arguments, in a rank. Names of a notebook live in the module ``__main__`` again, as they did."""
+    fn, args = _Unpickler(io.BytesIO(packed)).load()
+    return fn, args
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """The helpers of cloudpickle, but for functions: those are made in a real module."""
+        if name == "_make_function" and module.startswith("cloudpickle"):
+            return _function_in_its_module
+        return super().find_class(module, name)
+
+
+def _function_in_its_module(code: types.CodeType, names: dict[str, Any], *rest: Any) -> types.FunctionType:
+    """Dynamo imports the module that a function names as its own, and looks for its globals there."""
+    module = str(names.get("__name__", "__main__"))
+    if module not in sys.modules:
+        try:
+            importlib.import_module(module)
+        except Exception:  # no file of that name: a notebook's, or code that was put together
+            sys.modules[module] = types.ModuleType(module)
+    return types.FunctionType(code, vars(sys.modules[module]), *rest)
+
+
+def sources() -> dict[str, str]:
+    """Text of each cell, and of other code without a file, that a picture may point to; by the code's file name."""
+    return {
+        name: "".join(entry[2])
+        for name, entry in linecache.cache.items()
+        if len(entry) == 4 and (entry[1] is None or "ipykernel" in name) and not Path(name).is_file()
+    }
+
+
+def know_sources(texts: Mapping[str, str]) -> None:
+    """In a rank: make `sources` of the sending process readable here."""
+    for name, text in texts.items():
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+
+
+def cells() -> dict[str, int]:
+    """File name to number of the notebook's cells."""
+    return cell_numbers()
+
+
+def to_plain(value: Any, where: str = "the function") -> Any:
+    """What a rank returns, in types that are read back without pickle. NotSendableError for anything else."""
+    if isinstance(value, Run):
+        return {_RUN: value.to_json()}
+    if isinstance(value, torch.Tensor):
+        if type(value) not in (torch.Tensor, nn.Parameter):
+            kind = type(value).__name__
+            raise NotSendableError(
+                f"{where} returned a {kind}: return a plain tensor of it (DTensor: x.full_tensor())."
+            )
+        return value.detach().cpu().clone()
+    if isinstance(value, dict) and all(isinstance(key, (str, int)) for key in value):
+        return {key: to_plain(one, where) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(one, where) for one in value]
+    if isinstance(value, _PLAIN):
+        return value
+    kind = type(value).__name__
+    raise NotSendableError(
+        f"{where} returned a {kind}, which stays in its process: return numbers, text, tensors, Runs, or lists and "
+        "dicts of them."
+    )
+
+
+def from_plain(value: Any) -> Any:
+    """The value that `to_plain` was given; tuples are lists now."""
+    if isinstance(value, dict):
+        if set(value) == {_RUN}:
+            return Run.from_json(value[_RUN])
+        return {key: from_plain(one) for key, one in value.items()}
+    return [from_plain(one) for one in value] if isinstance(value, list) else value
