@@ -41,7 +41,9 @@ def always_compiled(run: Run, label: str, calls: int) -> None:
     really_compiled(run, label)
     plain = [call for call in run.calls if call.outcome not in COMPILED]
     if plain and run.not_compiled:
-        raise NotYet(label, "ran as plain Python", "compiled code is wanted each time", run.not_compiled[0].reason)
+        reason = run.not_compiled[0]
+        look = f"The limit is reached. The guard: {refusal(run)}." if reason.kind == "limit" else reason.reason
+        raise NotYet(label, "ran as plain Python", "compiled code is wanted each time", look)
     answered = len(run.calls) - len(plain)
     if answered < calls:
         raise NotYet(
@@ -59,17 +61,17 @@ def compiles_at_most(run: Run, label: str, most: int, calls: int) -> None:
         raise NotYet(
             label,
             f"compiled {'once' if found == 1 else f'{found} times'} in {count(calls, 'call')}",
-            f"{'none is' if not most else f'at most {most}' if most > 1 else 'one is'} wanted",
-            f"The guard: {last_refusal(run)}.",
+            f"{'none is' if not most else f'at most {most} are' if most > 1 else 'one is'} wanted",
+            f"The guard: {refusal(run)}.",
         )
 
 
-def last_refusal(run: Run) -> str:
-    """The guard that refused last, in at most 16 words."""
+def refusal(run: Run, which: int = -1) -> str:
+    """The guard that refused last (or first, with 0), in at most 16 words."""
     said = [describe_refusal(call.refusals[0]) for call in run.calls if call.refusals and call.outcome != "hit"]
     if not said:
         return "there was nothing in the cache"
-    return " ".join(said[-1].split()[:16]).rstrip(".")
+    return " ".join(said[which].split()[:16]).rstrip(".")
 
 
 def not_outside(label: str, outside: Iterable[str], reference: Callable[..., Any], *args: Any) -> None:
