@@ -6,7 +6,7 @@ import linecache
 import sys
 import traceback
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def judge(exercise: Exercise, namespace: Mapping[str, Any], draw: Draw | None = 
     passed, sentence = False, ""
     with quiet() as captured:
         try:
-            _refuse_unsolved(exercise, namespace)
+            refuse_unsolved(exercise.asks_for, namespace)
             start_clean()
             found = exercise.check(Answer(namespace), draw or Draw.fresh(exercise.name))
             passed, sentence = True, found or ""
@@ -41,15 +41,16 @@ def judge(exercise: Exercise, namespace: Mapping[str, Any], draw: Draw | None = 
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # sys.exit() in an answer is an answer that failed
-            sentence = _say_error(exercise, error)
+            sentence = say_error(exercise.asks_for[0], error)
         finally:
             start_clean()
     points = exercise.points if passed else 0
     return Verdict(exercise.name, passed, points, exercise.points, sentence, captured.text)
 
 
-def _refuse_unsolved(exercise: Exercise, namespace: Mapping[str, Any]) -> None:
-    for name in exercise.asks_for:
+def refuse_unsolved(asks_for: Iterable[str], namespace: Mapping[str, Any]) -> None:
+    """NotYet for the first of these names that is missing or still as it was handed out."""
+    for name in asks_for:
         answer = getattr(Answer(namespace), name)
         if any(STUB in constant for constant in _strings(answer)):
             raise NotYet(f"{name}", "is still to be written", "the check runs it", "Replace the line that raises.")
@@ -65,9 +66,8 @@ def _strings(answer: object) -> Iterator[str]:
         yield from (constant for constant in code.co_consts if isinstance(constant, str))
 
 
-def _say_error(exercise: Exercise, error: BaseException) -> str:
-    """What the learner's own code raised, and on which of their lines."""
-    name = exercise.asks_for[0]
+def say_error(name: str, error: BaseException) -> str:
+    """What the learner's own code raised, and on which of their lines; `name` is what was called."""
     text = str(error).strip().splitlines()
     what = f"{type(error).__name__}: {_shorten(text[0])}" if text else type(error).__name__
     steps = [s for s in traceback.extract_tb(error.__traceback__) if _is_the_answer(s.filename)]

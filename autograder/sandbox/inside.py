@@ -1,0 +1,140 @@
+"""What a job does: run cells in a shell of IPython, then let the probe of one exercise touch the answer.
+
+Frames on the channel: 8 bytes of length, then a message of `autograder.wire`. The grader sends one dict,
+``{"cells": [source, …], "asks_for": [name, …], "module": probe's module, "probe": its name, "asked": values}``; the job
+says ``{"cell": index}`` before each cell, ``{"cell error": [index, words]}`` after one that raised, ``{"probing": 1}``,
+and last ``{"found": values}`` or ``{"not yet": [ran, got, wanted, look]}`` or ``{"error": sentence}``. Then the grader
+may send ``{"canary": source, "asked": values, …}`` and gets one of the three again, until it closes the channel.
+All of that comes from the submission's own process: it says what it likes, and nothing it says is an expected value.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from autograder.wire import Limits as MessageLimits
+from autograder.wire import WireError, decode, encode
+
+_LENGTH = struct.Struct("<Q")
+FROM_GRADER = MessageLimits(size=512_000_000)
+
+
+def preload() -> None:
+    """Import what every job needs, and compile once with a backend that leaves no thread behind."""
+    import torch
+    import torch._inductor.compile_fx
+
+    import compilescope  # noqa: F401
+
+    torch.set_num_threads(1)
+    torch.compile(lambda x: x.sin() + 1, backend="aot_eager")(torch.ones(2))
+    torch.compiler.reset()
+
+
+def run(channel: int, output: int) -> None:
+    """The job, from its first frame to the last."""
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.setsid()
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.chdir("/tmp/work")
+    grader = socket.socket(fileno=channel)
+    order = receive(grader)
+    shell = fresh_shell()
+    run_cells(grader, shell, order["cells"])
+    send(grader, {"probing": 1})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    send(grader, outcome(order, shell.user_ns))
+    while (order := receive(grader)) is not None:
+        from autograder.judge import namespace_of
+
+        send(grader, outcome(order, namespace_of(order["canary"], "canary")))
+
+
+def fresh_shell() -> Any:
+    """A shell without history, without colors, without anybody's profile."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    config.BaseIPythonApplication.auto_create = False
+    config.InteractiveShell.history_length = 0
+    shell = InteractiveShell.instance(config=config)
+    shell.user_ns["__name__"] = "__main__"
+    return shell
+
+
+def run_cells(grader: socket.socket, shell: Any, cells: list[str]) -> None:
+    """Run each cell and go on after errors, as a notebook does when it is graded."""
+    for index, source in enumerate(cells):
+        send(grader, {"cell": index})
+        result = shell.run_cell(source, store_history=False, silent=False)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            send(grader, {"cell error": [index, f"{type(error).__name__}: {error}"[:300]]})
+
+
+def outcome(order: Mapping[str, Any], namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """What the probe found, or the sentence that stands in its place."""
+    from autograder.judge import refuse_unsolved, say_error
+    from autograder.quiet import quiet
+
+    module = importlib.import_module(order["module"])
+    with quiet():
+        try:
+            return report_of(getattr(module, order["probe"]), order, namespace, refuse_unsolved)
+        except BaseException as error:
+            parts = [getattr(error, part, None) for part in ("ran", "got", "wanted", "look")]
+            if all(isinstance(part, str) for part in parts):
+                return {"not yet": parts}
+            return {"error": say_error(order["asks_for"][0], error)}
+
+
+def report_of(probe: Any, order: Mapping[str, Any], namespace: Mapping[str, Any], refuse: Any) -> dict[str, Any]:
+    """Run `probe`, from a clean start, on what `namespace` defines."""
+    from autograder.exercise import Answer, start_clean
+
+    refuse(order["asks_for"], namespace)
+    start_clean()
+    found = {"found": probe(Answer(namespace), order["asked"])}
+    start_clean()
+    return found
+
+
+def send(grader: socket.socket, values: Any) -> None:
+    """One frame."""
+    message = encode(values)
+    grader.sendall(_LENGTH.pack(len(message)) + message)
+
+
+def receive(grader: socket.socket) -> Any:
+    """The next frame's values; None when the grader has closed the channel."""
+    head = _exactly(grader, _LENGTH.size)
+    if head is None:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    if length > FROM_GRADER.size:
+        raise WireError("The frame is too long.")
+    message = _exactly(grader, length)
+    return None if message is None else decode(message, limits=FROM_GRADER)
+
+
+def _exactly(grader: socket.socket, size: int) -> bytes | None:
+    got = bytearray()
+    while len(got) < size:
+        piece = grader.recv(min(1 << 20, size - len(got)))
+        if not piece:
+            return None
+        got += piece
+    return bytes(got)

@@ -1,0 +1,169 @@
+"""The process inside the outer sandbox: imports torch once, then forks a job whenever the grader says so.
+
+Its control socket carries JSON datagrams. From the grader: ``{"start": number, "limits": {…}, "gpu": bool}`` with two
+descriptors (the job's channel, and the pipe for what it prints), and ``{"kill": number, "why": word}``. To the grader:
+``{"ready": true}`` and ``{"ended": number, "status": wait status, "why": word or ""}``.
+Nothing that a submission must not know is ever in this process: jobs inherit its memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from autograder.sandbox import inside, namespaces
+from autograder.sandbox.limits import Limits
+
+LOOK_EVERY = 0.1
+"""Seconds between two looks at what jobs use."""
+
+
+def main() -> None:
+    """Serve jobs until the grader closes the control socket."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    inside.preload()
+    namespaces.hide_memory()
+    control.send(json.dumps({"ready": True}).encode())
+    serve(control)
+
+
+def serve(control: socket.socket) -> None:
+    """Start, watch, end and report jobs."""
+    jobs: dict[int, Job] = {}
+    base = private_memory(os.getpid())
+    while True:
+        readable, _, _ = select.select([control], [], [], LOOK_EVERY if jobs else 60.0)
+        if readable and not obey(control, jobs):
+            return
+        look(jobs, base)
+        for number, job in list(jobs.items()):
+            pid, status = os.waitpid(job.pid, os.WNOHANG)
+            if pid:
+                del jobs[number]
+                control.send(json.dumps({"ended": number, "status": status, "why": job.why}).encode())
+
+
+class Job:
+    """A job that runs: the pid of its first process, which is the parent of its pid namespace's init."""
+
+    def __init__(self, pid: int, limits: Limits) -> None:
+        self.pid, self.limits, self.why = pid, limits, ""
+
+    def kill(self, why: str) -> None:
+        """End it and everything it started: the death of its init ends its pid namespace."""
+        self.why = self.why or why
+        for pid in reversed(family(self.pid, parents())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def obey(control: socket.socket, jobs: dict[int, Job]) -> bool:
+    """One order of the grader; False when it is gone."""
+    data, descriptors, _, _ = socket.recv_fds(control, 65536, 2)
+    if not data:
+        return False
+    order: dict[str, Any] = json.loads(data)
+    if "start" in order:
+        limits = Limits(**order["limits"])
+        jobs[order["start"]] = Job(start(limits, descriptors, control, order["gpu"]), limits)
+        for descriptor in descriptors:
+            os.close(descriptor)
+    elif order["kill"] in jobs:
+        jobs[order["kill"]].kill(order["why"])
+    return True
+
+
+def start(limits: Limits, descriptors: list[int], control: socket.socket, gpu: bool) -> int:
+    """Fork a job; its pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 70
+    try:
+        namespaces.die_with_parent()
+        control.close()
+        namespaces.hide_memory(False)
+        namespaces.unshare()
+        code = as_init(limits, descriptors, gpu)
+    except BaseException as error:
+        os.write(descriptors[1], f"sandbox: {error}\n".encode())
+    finally:
+        os._exit(code)
+
+
+def as_init(limits: Limits, descriptors: list[int], gpu: bool) -> int:
+    """Fork the init of the new pid namespace, which forks the job and ends with it; the job's exit code."""
+    init = os.fork()
+    if init:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return os.waitstatus_to_exitcode(os.waitpid(init, 0)[1]) & 0xFF
+    namespaces.die_with_parent()
+    namespaces.mount_scratch(limits)
+    namespaces.give_up_power()
+    namespaces.hide_memory()
+    job = os.fork()
+    if job == 0:
+        namespaces.hide_memory(False)
+        namespaces.set_limits(limits, gpu)
+        inside.run(*descriptors)
+        os._exit(0)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    while True:  # orphans come here
+        pid, status = os.wait()
+        if pid == job:
+            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def look(jobs: dict[int, Job], base: int) -> None:
+    """Kill what takes more memory or processes than it may."""
+    if not jobs:
+        return
+    tree = parents()
+    for job in jobs.values():
+        members = family(job.pid, tree)
+        if len(members) > job.limits.processes:
+            job.kill("processes")
+        elif sum(max(0, private_memory(pid) - base) for pid in members) > job.limits.memory:
+            job.kill("memory")
+
+
+def parents() -> dict[int, list[int]]:
+    """Pid to the pids of its children, of all processes in the outer sandbox."""
+    found: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                stat = Path("/proc", entry.name, "stat").read_text(errors="replace")
+                found.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    return found
+
+
+def family(pid: int, tree: dict[int, list[int]]) -> list[int]:
+    """`pid` and all its descendants."""
+    found = [pid]
+    for one in found:
+        found += tree.get(one, ())
+    return found
+
+
+def private_memory(pid: int) -> int:
+    """Bytes of anonymous and shared memory of a process; 0 if it is gone."""
+    total = 0
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc", str(pid), "status").read_text(errors="replace").splitlines():
+            if line.startswith(("RssAnon:", "RssShmem:")):
+                total += 1024 * int(line.split()[1])
+    return total
+
+
+if __name__ == "__main__":
+    main()
