@@ -1,0 +1,1 @@
+"""Exercises of lesson 3: graph breaks and torch.cond, one module each."""
