@@ -151,9 +151,9 @@ _WITHOUT_VIEWS = (
 """Starts a module of this package without the package's own imports: the child draws nothing, and starts sooner."""
 
 
-def run_child(module: str, folder: Path, seconds: float) -> str:
-    """Run ``python -m module folder`` under the interpreter; empty when it ended well, else a sentence."""
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+def run_child(module: str, folder: Path, seconds: float, interpreter: bool = True) -> str:
+    """Run ``python -m module folder``, under Triton's interpreter; empty when it ended well, else a sentence."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1" if interpreter else "0", "CUDA_VISIBLE_DEVICES": ""}
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -166,7 +166,8 @@ def run_child(module: str, folder: Path, seconds: float) -> str:
         )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return f"The interpreter's process ended with {done.returncode}: {last[:300]}"
+        who = "interpreter" if interpreter else "compiler"
+        return f"The {who}'s process ended with {done.returncode}: {last[:300]}"
     return ""
 
 

@@ -24,14 +24,26 @@ def install(arch: int = 90) -> None:
     Leans on ``triton.runtime.interpreter`` (3.6 to 3.9) and ``torch._inductor.runtime.triton_compat`` (2.11 to 2.15).
     """
     from torch._inductor.runtime import triton_compat, triton_helpers
-    from triton.runtime.driver import driver
 
-    driver.set_active(triton_driver(arch))
+    install_for_learners(arch)
     library = _libdevice()
     for module in (triton_compat, triton_helpers):
         setattr(module, "libdevice", library)  # noqa: B010 - these are no exports for a type checker
     triton_helpers.set_driver_to_gpu = lambda: None
     triton_helpers.set_driver_to_cpu = lambda: None
+
+
+def install_for_learners(arch: int = 90) -> None:
+    """Make hand-written kernels run under the interpreter in this process, without the second that Inductor takes.
+
+    Leans on ``triton.runtime.interpreter`` and on ``triton.language.extra.libdevice`` (3.6 to 3.9).
+    """
+    from triton.language.extra import libdevice
+    from triton.runtime.driver import driver
+
+    driver.set_active(triton_driver(arch))
+    for name, function in vars(_libdevice()).items():
+        setattr(libdevice, name, function)
     _fast_reductions()
 
 
@@ -104,3 +116,40 @@ def _fast_reductions() -> None:
         return original(self, given)
 
     interpreter.ReduceOps.apply_impl = apply_impl
+
+
+def both_of(*values: Callable[[], Any]) -> Any:
+    """``a and b`` as Triton's compiler means it: element by element where one is a block, else as in Python."""
+    result = values[0]()
+    for value in values[1:]:
+        if _is_tensor(result):
+            result = _truth(result) & _truth(value())
+        elif result:
+            result = value()
+    return result
+
+
+def either_of(*values: Callable[[], Any]) -> Any:
+    """``a or b``, as `both_of`."""
+    result = values[0]()
+    for value in values[1:]:
+        if _is_tensor(result):
+            result = _truth(result) | _truth(value())
+        elif not result:
+            result = value()
+    return result
+
+
+def negated(value: Any) -> Any:
+    """``not a``, as `both_of`."""
+    return value == 0 if _is_tensor(value) else not value
+
+
+def _is_tensor(value: Any) -> bool:
+    import triton.language as tl
+
+    return isinstance(value, tl.tensor)
+
+
+def _truth(value: Any) -> Any:
+    return value != 0 if _is_tensor(value) else bool(value)

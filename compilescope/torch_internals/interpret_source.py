@@ -35,12 +35,56 @@ class KernelSource:
                 return file, there + line - here, function, code
         return "", line, "", code
 
+    def returned_line(self) -> int:
+        """Line of this module where the kernel returns a value, which no kernel may; 0 if it returns none."""
+        functions = [one for one in ast.parse(self.text).body if isinstance(one, ast.FunctionDef)]
+        body = next((one for one in functions if one.name == self.name), None)
+        returns = [one for one in ast.walk(body) if isinstance(one, ast.Return) and one.value] if body else []
+        return returns[0].lineno if returns else 0
+
+
+class _Logical(ast.NodeTransformer):
+    """``a and b`` of blocks is element by element for Triton's compiler; for Python, in the interpreter, it is not."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        name = "both_of" if isinstance(node.op, ast.And) else "either_of"
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        return ast.Call(ast.Name(name), [ast.Lambda(nothing, value) for value in node.values], [])
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.Call(ast.Name("negated"), [node.operand], []) if isinstance(node.op, ast.Not) else node
+
+
+def for_interpreter(text: str) -> str:
+    """The module with Triton's meaning of ``and``, ``or`` and ``not``; each line stays where it is."""
+    raw = text.encode()
+    starts = [0]
+    for line in raw.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for node in reversed(_outermost(ast.parse(text))):
+        begin = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        lines = "\n" * raw[begin:end].count(b"\n")
+        raw = raw[:begin] + f"({ast.unparse(_Logical().visit(node))}{lines})".encode() + raw[end:]
+    return f"from compilescope.torch_internals.interpret_shims import both_of, either_of, negated; {raw.decode()}"
+
+
+def _outermost(tree: ast.AST) -> list[ast.expr]:
+    """Logical expressions that stand in no other, in the order of the text."""
+    found: list[ast.expr] = []
+    for child in ast.iter_child_nodes(tree):
+        logical = isinstance(child, ast.BoolOp) or (isinstance(child, ast.UnaryOp) and isinstance(child.op, ast.Not))
+        found += [child] if logical and isinstance(child, ast.expr) else _outermost(child)
+    return sorted(found, key=lambda one: (one.lineno, one.col_offset))
+
 
 def is_triton_kernel(value: Any) -> bool:
     """Whether `value` is what ``@triton.jit`` made, autotuned or not. Leans on ``triton.runtime.JITFunction``."""
     from triton.runtime import JITFunction
 
-    return isinstance(_bare(value), JITFunction)
+    return isinstance(bare(value), JITFunction)
 
 
 def first_config(kernel: Any) -> dict[str, Any]:
@@ -51,13 +95,14 @@ def first_config(kernel: Any) -> dict[str, Any]:
 
 def kernel_source(kernel: Any) -> KernelSource:
     """The kernel with the functions and constants it uses. Raises ValueError with a sentence for what cannot go."""
-    bare = _bare(kernel)
-    source = KernelSource(bare.fn.__name__, tuple(inspect.signature(bare.fn).parameters))
-    _add(bare, source, set())
+    jitted = bare(kernel)
+    source = KernelSource(jitted.fn.__name__, tuple(inspect.signature(jitted.fn).parameters))
+    _add(jitted, source, set())
     return source
 
 
-def _bare(kernel: Any) -> Any:
+def bare(kernel: Any) -> Any:
+    """What ``@triton.jit`` made, without autotuning and heuristics round it."""
     while hasattr(kernel, "fn") and hasattr(kernel.fn, "fn"):  # autotune and heuristics wrap a jitted function
         kernel = kernel.fn
     return kernel
@@ -94,7 +139,7 @@ def _add_global(name: str, value: Any, user: str, source: KernelSource, seen: se
     import triton.language as tl
 
     if is_triton_kernel(value) and not (getattr(value, "__module__", "") or "").startswith("triton."):
-        _add(_bare(value), source, seen)
+        _add(bare(value), source, seen)
     elif isinstance(value, types.ModuleType):
         source.add(f"import {value.__name__} as {name}")
     elif isinstance(value, tl.constexpr):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from compilescope import Run, observe
-from compilescope.check_kernel import KernelCheck, check_kernel
+from compilescope.check_kernel import check_kernel
 from compilescope.interpret import error, interpret
 from compilescope.pretend import preview
 from compilescope.torch_internals.interpret_source import kernel_source
@@ -15,51 +15,11 @@ from compilescope.torch_internals.interpret_wire import read_tensor, write_tenso
 triton = pytest.importorskip("triton", reason="Without triton no kernel can be interpreted: that was not tested.")
 tl = pytest.importorskip("triton.language")
 
-LOG2E: tl.constexpr = 1.4426950408889634
-
 
 @triton.jit
-def exponential(x):
-    return tl.exp2(x * LOG2E)
-
-
-@triton.jit
-def right(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
+def doubled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = i < n
-    tl.store(out_ptr + i, exponential(tl.load(x_ptr + i, mask=mask)), mask=mask)
-
-
-@triton.jit
-def without_mask(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.load(x_ptr + i), mask=i < n)
-
-
-@triton.jit
-def writes_too_far(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0.0))
-
-
-@triton.jit
-def mask_too_short(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = i < n - 8
-    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=mask), mask=mask)
-
-
-@triton.jit
-def racing_sum(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    part = tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0))
-    tl.store(out_ptr, tl.load(out_ptr) + part)
-
-
-@triton.jit
-def racing_store(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0)))
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
 
 
 @triton.jit
@@ -68,73 +28,9 @@ def atomic_sum(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
     tl.atomic_add(out_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n)))
 
 
-@triton.jit
-def shifted_in_place(x_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(x_ptr + i, tl.load(x_ptr + i + 1, mask=i < n - 1), mask=i < n - 1)
-
-
-@triton.jit
-def three_times(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) * 3, mask=i < n)
-
-
-@triton.jit
-def crashing(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n).nothing, mask=i < n)
-
-
-def _check(kernel, out_size: int, reference, n: int = 1000) -> KernelCheck:
-    torch.manual_seed(0)
-    x = torch.randn(n)
-    return check_kernel(kernel, (8,), (x, torch.zeros(out_size), n), reference, BLOCK=128)
-
-
-def test_a_right_kernel_with_a_helper_and_a_constant_passes():
-    found = _check(right, 1000, lambda x, out, n: x.exp())
-    assert found.ok, str(found)
-    assert found.advice == ()
-
-
-@pytest.mark.parametrize(
-    ("kernel", "out_size", "reference", "kind", "says"),
-    [
-        (without_mask, 1000, lambda x, o, n: x, "out-of-bounds read", "x_ptr[1000], outside the tensor, 24 such reads"),
-        (writes_too_far, 1000, lambda x, o, n: x, "out-of-bounds write", "out_ptr[1000], outside the tensor"),
-        (
-            mask_too_short,
-            1000,
-            lambda x, o, n: x,
-            "missing elements",
-            "8 of 1000 elements of out_ptr are never written",
-        ),
-        (racing_sum, 1, lambda x, o, n: x.sum()[None], "race", "program 1 reads what program 0 writes"),
-        (racing_store, 1, lambda x, o, n: x.sum()[None], "race", "write different values"),
-        (three_times, 1000, lambda x, o, n: x + 7, "wrong numbers", "1000 of 1000 elements of out_ptr are wrong"),
-        (crashing, 1000, lambda x, o, n: x, "crash", ".nothing"),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
-def test_each_mistake_gets_its_own_sentence_and_the_line(kernel, out_size, reference, kind, says):
-    found = _check(kernel, out_size, reference)
-    assert kind in [finding.kind for finding in found.findings]
-    first = next(finding for finding in found.findings if finding.kind == kind)
-    assert says in first.sentence
-    if first.source is not None:
-        assert first.source.file == __file__
-        assert "tl." in first.source.code
-
-
-def test_reading_what_another_program_overwrites_is_a_race():
-    found = check_kernel(shifted_in_place, (8,), (torch.randn(1000), 1000), lambda x, n: x, BLOCK=128)
-    assert found.findings[0].kind == "race"
-    assert "program 1 writes what program 0 reads" in found.findings[0].sentence
-
-
 def test_lanes_that_a_mask_switches_off_are_advice_when_they_reach_the_result():
-    found = _check(atomic_sum, 1, lambda x, out, n: x.sum()[None])
+    x = torch.randn(1000)
+    found = check_kernel(atomic_sum, (8,), (x, torch.zeros(1), 1000), lambda x, out, n: x.sum()[None], BLOCK=128)
     assert found.ok, str(found)
     assert "give tl.load an other=" in found.advice[0]
 
@@ -142,7 +38,7 @@ def test_lanes_that_a_mask_switches_off_are_advice_when_they_reach_the_result():
 def test_the_arguments_of_a_check_are_not_changed():
     x = torch.ones(16)
     out = torch.zeros(16)
-    check_kernel(right, (1,), (x, out, 16), lambda x, out, n: x.exp(), BLOCK=16)
+    check_kernel(doubled, (1,), (x, out, 16), lambda x, out, n: x * 2, BLOCK=16)
     assert torch.equal(out, torch.zeros(16))
 
 
@@ -150,9 +46,9 @@ def test_bad_arguments_get_a_sentence():
     with pytest.raises(ValueError, match=r"decorate a function with @triton\.jit"):
         check_kernel(lambda x: x, (1,), (), lambda: ())
     with pytest.raises(ValueError, match=r"needs BLOCK"):
-        check_kernel(right, (1,), (torch.ones(1), torch.ones(1), 1), lambda *_: ())
+        check_kernel(doubled, (1,), (torch.ones(1), torch.ones(1), 1), lambda *_: ())
     with pytest.raises(ValueError, match="x_ptr is empty"):
-        check_kernel(right, (1,), (torch.ones(0), torch.ones(1), 1), lambda *_: (), BLOCK=16)
+        check_kernel(doubled, (1,), (torch.ones(0), torch.ones(1), 1), lambda *_: (), BLOCK=16)
 
 
 def test_a_kernel_that_uses_a_tensor_of_the_notebook_is_refused():
