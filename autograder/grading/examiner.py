@@ -1,0 +1,117 @@
+"""Grades one submission in a worker: reads its notebook, rules on each exercise, gives back plain JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.build import Lesson
+from autograder.exercises import of_lesson
+from autograder.grading import cells
+from autograder.grading.referee import Question, Ruling, rule
+from autograder.grading_steps import mend_cells
+from autograder.preflight import Unreadable, read_submission
+from autograder.sandbox.bubble import Bubble
+from autograder.sandbox.limits import Limits
+
+LARGEST = 40_000_000
+"""Bytes of a notebook that is read at all."""
+MOST_CELLS = 2000
+
+
+class Result(TypedDict):
+    """What became of one submission: JSON, so that any engine can carry it and any journal keep it."""
+
+    student: str
+    key: str
+    rulings: list[dict[str, Any]]
+    problem: str
+    seconds: float
+
+
+class Examiner:
+    """One worker's sandbox and questions for a lesson; a context manager."""
+
+    def __init__(self, lesson: Lesson, limits: Limits | None = None, cache: Path | None = None) -> None:
+        self.lesson, self.limits = lesson, limits or Limits()
+        self.released = nbformat.reads(lesson.learner.read_text(encoding="utf-8"), as_version=4)
+        checks = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self.released.cells}
+        exercises = [exercise for exercise in of_lesson(lesson.name) if f"{exercise.name}_check" in checks]
+        self._bubble = Bubble(exercises, cache)
+        self._cache, self._exercises = cache, exercises
+        self.questions = [Question.of(exercise) for exercise in exercises]
+
+    def __enter__(self) -> Examiner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bubble.close()
+
+    def examine(self, student: str, path: Path, key: str) -> Result:
+        """Grade the notebook at `path`. A submission can only harm itself; a broken sandbox raises SandboxError."""
+        began = time.monotonic()
+        problem = ""
+        try:
+            notebook = read_notebook(path, self.released)
+            rulings = [self._rule(question, notebook) for question in self.questions]
+        except Unreadable as error:
+            problem = f"{path.name} {error}."
+            rulings = []
+        return Result(
+            student=student,
+            key=key,
+            rulings=[ruling.as_json() for ruling in rulings],
+            problem=problem,
+            seconds=round(time.monotonic() - began, 3),
+        )
+
+    def _rule(self, question: Question, notebook: NotebookNode) -> Ruling:
+        """Judge with the cells that the exercise needs; a wrong answer gets a second look with all of them.
+
+        The second look is taken where the learner wrote cells that the first one left out, for a cell may matter
+        without defining a name.
+        """
+        code = cells.code_cells(notebook)
+        few = cells.needed(code, question.exercise.asks_for)
+        ruling = rule(self._bubble, question, [cell.source for cell in few], self.limits)
+        left_out = cells.own_cells(code, self.released) - {cell.place for cell in few}
+        other = [cell for cell in cells.whole(code) if cell.place in left_out and not self._answers(cell, question)]
+        if ruling.passed or ruling.suspicion or not other:
+            return ruling
+        again = sorted({cell.place: cell for cell in (*few, *other, *cells.needed(code, _names(other)))}.items())
+        second = rule(self._bubble, question, [cell.source for _, cell in again], self.limits)
+        return second if second.passed else ruling
+
+    def _answers(self, cell: cells.Cell, question: Question) -> bool:
+        """Whether a cell only answers other exercises."""
+        others = {name for one in self._exercises if one is not question.exercise for name in one.asks_for}
+        return bool(cell.binds & others)
+
+
+def _names(some: Sequence[cells.Cell]) -> list[str]:
+    return sorted({name for cell in some for name in cell.uses})
+
+
+def read_notebook(path: Path, released: NotebookNode) -> NotebookNode:
+    """The submission with its exercise and check cells as they were released. Raises Unreadable."""
+    if not path.is_file() or path.is_symlink():
+        raise Unreadable("is not there")
+    if path.stat().st_size > LARGEST:
+        raise Unreadable(f"has {path.stat().st_size / 1e6:.0f} MB, and at most {LARGEST / 1e6:.0f} are read")
+    notebook: NotebookNode = nbformat.reads(nbformat.writes(read_submission(path.read_bytes())[0]), as_version=4)
+    if len(notebook.cells) > MOST_CELLS:
+        raise Unreadable(f"has {len(notebook.cells)} cells, and at most {MOST_CELLS} are run")
+    mend_cells(notebook, [cell for cell in released.cells if cell.metadata.get("nbgrader")])
+    return notebook
+
+
+def key_of(path: Path, stamp: str) -> str:
+    """Names one grading of one file: the same bytes, by the same grader, with the same questions."""
+    content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+    return hashlib.sha256(stamp.encode() + b"\0" + content).hexdigest()[:24]

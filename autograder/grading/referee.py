@@ -1,0 +1,144 @@
+"""Judges one exercise of one submission: asks from outside, hears what the sandbox says, decides, tries canaries."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from autograder.exercise import Check, Draw, Exercise, NotYet, Values, start_clean
+from autograder.quiet import quiet
+from autograder.sandbox.bubble import Bubble, Job
+from autograder.sandbox.limits import SAID, Limits
+from autograder.sandbox.visible import probe_of
+from autograder.wire import encode, plain
+
+
+@dataclass
+class Ruling:
+    """What became of one exercise. `sentence` is for the student, `suspicion` for the instructor.
+
+    `suspicion` says why a person should look before the 0 stands; `output` is what the cells printed, cut off.
+    """
+
+    exercise: str
+    points: int
+    out_of: int
+    sentence: str
+    passed: bool = False
+    suspicion: str = ""
+    ended: str = ""
+    output: str = ""
+    cell_errors: list[list[Any]] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the journal."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One exercise's inputs, drawn once for the whole class."""
+
+    exercise: Exercise
+    check: Check
+    asked: Values
+    order: dict[str, Any]
+
+    @staticmethod
+    def of(exercise: Exercise, draw: Draw | None = None) -> Question:
+        """The question of this class: from ``COURSE_SECRET`` and the exercise's name, where that is set."""
+        check = exercise.check
+        if not isinstance(check, Check):
+            raise TypeError(f"{exercise.name} has no check in three parts.")
+        module, probe = probe_of(exercise)
+        start_clean()
+        with quiet():
+            asked = plain(check.ask(draw or Draw.fresh(exercise.name)), strict=True)
+        start_clean()
+        order = {"asks_for": list(exercise.asks_for), "module": module, "probe": probe, "asked": asked}
+        encode(order, strict=True)
+        return Question(exercise, check, asked, order)
+
+
+def rule(bubble: Bubble, question: Question, cells: Sequence[str], limits: Limits) -> Ruling:
+    """Run the cells and the probe in a fresh process, judge here, and, if the answer is right, the canaries."""
+    exercise = question.exercise
+    ruling = Ruling(exercise.name, 0, exercise.points, "")
+    job = bubble.start(limits)
+    try:
+        job.send({"cells": list(cells), **question.order})
+        answer = _hear(job, ruling)
+        passed, ruling.sentence = _judged(question, answer, job)
+        if passed:
+            ruling.suspicion = _try_canaries(job, question)
+            ruling.passed = not ruling.suspicion
+    finally:
+        job.end()
+        ruling.ended = job.why
+        ruling.output = job.output.decode("utf-8", errors="replace")
+    ruling.points = exercise.points if ruling.passed else 0
+    if ruling.suspicion:
+        ruling.sentence = "This answer waits for a person to look at it."
+    return ruling
+
+
+def _hear(job: Job, ruling: Ruling) -> dict[str, Any]:
+    """The frame with the outcome; empty if there was none."""
+    for frame in job.frames():
+        if not isinstance(frame, dict) or len(frame) != 1:
+            job.end("message")
+            break
+        ((kind, said),) = frame.items()
+        if kind in ("found", "not yet", "error"):
+            return frame
+        if kind == "cell error" and len(ruling.cell_errors) < 50:
+            ruling.cell_errors.append(said)
+    return {}
+
+
+def _judged(question: Question, answer: dict[str, Any], job: Job) -> tuple[bool, str]:
+    """Whether it is right, and the sentence for it."""
+    name = question.exercise.asks_for[0]
+    if not answer:
+        look = "Look for exit(), endless loops or recursion, and too much memory."
+        why = SAID.get(job.why, "gave no answer")
+        return False, NotYet(name, why, "the check needs a result", look).sentence()
+    ((kind, said),) = answer.items()
+    if kind == "not yet" and isinstance(said, list) and len(said) == 4:
+        return False, NotYet(*(str(part)[:200] for part in said)).sentence()
+    if kind == "error":
+        return False, str(said)[:400]
+    return _decide(question, said)
+
+
+def _decide(question: Question, found: Any) -> tuple[bool, str]:
+    name = question.exercise.asks_for[0]
+    if not isinstance(found, dict):
+        return False, NotYet(name, "gave no values", "the check needs some", "Check again.").sentence()
+    start_clean()
+    try:
+        with quiet():
+            return True, question.check.judge(question.asked, found) or ""
+    except NotYet as not_yet:
+        return False, not_yet.sentence()
+    except Exception as error:  # values that no probe of ours reports
+        odd = f"reported values that cannot be judged ({type(error).__name__})"
+        return False, NotYet(name, odd, "the check needs its own", "Leave the check's functions alone.").sentence()
+    finally:
+        start_clean()
+
+
+def _try_canaries(job: Job, question: Question) -> str:
+    """A wrong answer of ours must fail and a right one must pass in the same process; else what was seen."""
+    exercise = question.exercise
+    wrong = random.SystemRandom().choice(exercise.known_mistakes).code
+    for code, must_pass in ((wrong, False), (exercise.alternatives[0], True)):
+        job.send({"canary": code, **question.order})
+        answer = _hear(job, Ruling(exercise.name, 0, 0, ""))
+        passed, sentence = _judged(question, answer, job)
+        if passed != must_pass:
+            which = "a wrong answer of ours passes" if passed else "a right answer of ours fails"
+            return f"After the cells of this submission {which} in {exercise.name}: {sentence}"[:400]
+    return ""
