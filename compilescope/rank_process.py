@@ -161,19 +161,15 @@ def _launch(folder: Path, job: Job) -> NoReturn:
         with (folder / "launcher.log").open("w") as log:
             os.dup2(log.fileno(), 2)
             os.dup2(log.fileno(), 1)
-        for name, value in _settings().items():
-            os.environ[name] = value
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+        if job.backend != "nccl":  # ranks that share a few cores
+            os.environ |= {"TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
         _alone(folder, job) if job.backend == "fake" else _with_elastic(folder, job)
         code = 0
     except BaseException:
         (folder / "launcher.error").write_text(traceback.format_exc(), encoding="utf-8")
     finally:
         os._exit(code)
-
-
-def _settings() -> dict[str, str]:
-    loopback = "lo0" if sys.platform == "darwin" else "lo"
-    return {"GLOO_SOCKET_IFNAME": loopback, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def _alone(folder: Path, job: Job) -> None:

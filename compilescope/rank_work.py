@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import os
@@ -33,6 +34,7 @@ class Job:
     function: str
     world: int
     backend: str
+    watch: bool
     limit: float
     patience: float
     threads: int
@@ -81,7 +83,12 @@ def _observed(folder: Path, rank: int, job: Job) -> dict[str, Any]:
     fn, args = ranks_send.unpack((folder / "job.packed").read_bytes())
     flow: list[dict[str, Any]] = []
     began = time.perf_counter()
-    with observe() as run, watching_flow(flow):
+    with contextlib.ExitStack() as stack:
+        run = stack.enter_context(observe())
+        if job.watch:
+            stack.enter_context(watching_flow(flow))
+        else:
+            stack.close()
         result = fn(*args)
     spent = time.perf_counter() - began
     plain = ranks_send.to_plain(result, job.function)

@@ -38,6 +38,7 @@ def on_ranks(
     *args: Any,
     world: int = 2,
     fake: bool = False,
+    watch: bool = True,
     limit: float = 120.0,
     patience: float = 6.0,
 ) -> Ranks:
@@ -52,6 +53,7 @@ def on_ranks(
         args: arguments for it, sent by value.
         world: number of ranks.
         fake: only rank 0 runs, in a group of `world` ranks that do not exist: true graphs, no true numbers.
+        watch: False leaves out all observing, for a function that measures its own time: no graphs, no order.
         limit: seconds after which all is ended.
         patience: seconds without any rank computing after which they count as waiting for each other.
 
@@ -73,19 +75,21 @@ def on_ranks(
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder_name, waiting_for("ranks") as say:
         folder = Path(folder_name)
         (folder / "job.packed").write_bytes(packed)
-        job = _job(name, world, "fake" if fake else _backend(world), limit, patience)
+        job = _job(name, world, "fake" if fake else _backend(world)) | {
+            "watch": watch,
+            "limit": limit,
+            "patience": patience,
+        }
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         ended = _template.serve(folder, lambda step: say(f"{world} ranks: {step}"))
         return _collect(folder, job, ended)
 
 
-def _job(name: str, world: int, backend: str, limit: float, patience: float) -> dict[str, Any]:
+def _job(name: str, world: int, backend: str) -> dict[str, Any]:
     return {
         "function": name,
         "world": world,
         "backend": backend,
-        "limit": limit,
-        "patience": patience,
         "threads": 1,
         "path": sys.path,
         "cwd": str(Path.cwd()),

@@ -46,6 +46,12 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     dispatch_table: ClassVar[Any] = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
 
+    def reducer_override(self, obj: Any) -> Any:
+        """Modules of an own kind, such as ``torch._dynamo.config``, go by name like any other."""
+        if isinstance(obj, types.ModuleType) and sys.modules.get(obj.__name__) is obj:
+            return importlib.import_module, (obj.__name__,)
+        return super().reducer_override(obj)
+
     def persistent_id(self, obj: Any) -> None:
         """Looks at each object on its way; raises NotSendableError at the first that must not go."""
         if remedy := _refused(obj):
@@ -82,17 +88,28 @@ def _dumps(value: Any) -> bytes:
 
 
 def _blame(fn: Callable[..., Any], args: tuple[Any, ...], error: Exception) -> str:
-    """Which name of the function, or which argument, is the cause."""
-    for name, value in {**_used(fn), **{f"argument {i}": value for i, value in enumerate(args, 1)}}.items():
-        try:
-            _dumps(value)
-        except Exception:
+    """Which name of the function (or of one that it calls), or which argument, is the cause."""
+    named = {**_used(fn), **{f"argument {i}": value for i, value in enumerate(args, 1)}}
+    for _ in range(9):
+        name, value = next(((n, v) for n, v in named.items() if not _goes(v)), ("", None))
+        if not name:
+            break
+        named = {n: v for n, v in _used(value).items() if v is not value}
+        if all(_goes(v) for v in named.values()):
             what = f"{name} is a {type(value).__name__}, which stays in its process"
             return f"{_name(fn)} cannot be sent to the ranks: {what}. Make it inside the function."
     return f"{_name(fn)} cannot be sent to the ranks: {type(error).__name__}: {error}"
 
 
-def _used(fn: Callable[..., Any]) -> Mapping[str, Any]:
+def _goes(value: Any) -> bool:
+    try:
+        _dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _used(fn: Any) -> Mapping[str, Any]:
     """Global and enclosing names that a function uses, with their values."""
     if not isinstance(fn, types.FunctionType):
         return {}
