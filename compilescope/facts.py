@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,6 +68,10 @@ class Graph:
     text: str = ""
     part: int = 0
     """Which piece of the Dynamo graph it belongs to, where the backend cut that into several: DDP does, at buckets."""
+    name: str = ""
+    """Of a nested graph, what the node that fetches it calls it: ``cond_true_0``."""
+    inner: tuple[Graph, ...] = ()
+    """Bodies of ``torch.cond``, ``while_loop``, ``scan``…; their nodes' lines are those of the outermost `text`."""
 
     def calls(self) -> tuple[Node, ...]:
         """The nodes that compute something (no placeholders, no output)."""
@@ -153,6 +157,7 @@ class Saved:
     shape: tuple[Size, ...]
     size_bytes: int | None = None
     is_input: bool = False
+    part: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,7 +194,7 @@ class Compile:
     saved: tuple[Saved, ...] = ()
     not_fused: tuple[NotFused, ...] = ()
     provenance: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Post-grad node to the Dynamo nodes it comes from."""
+    """Post-grad node to the Dynamo nodes it comes from; of several parts, nodes of one name together."""
     caches: dict[str, str] = field(default_factory=dict)
     """Cache (``fx_graph``, ``aot_autograd``) to ``hit``, ``miss`` or ``bypass``."""
     seconds: float | None = None
@@ -204,9 +209,25 @@ class Compile:
         """How many graphs the backend compiled for this entry: 1, or more where DDP cut it at its buckets."""
         return 1 + max((graph.part for graph in self.graphs), default=0) if self.graphs else 0
 
-    def graph(self, stage: str) -> Graph | None:
-        """The graph of that stage, or None; of several parts the first."""
-        return next((g for g in self.graphs if g.stage == stage), None)
+    def graph(self, stage: str, part: int | None = None) -> Graph | None:
+        """The graph of that stage, or None; of several parts the first, if you name none."""
+        return next((g for g in self.graphs if g.stage == stage and part in (None, g.part)), None)
+
+    def of_part(self, part: int) -> Compile:
+        """This compile with the graphs, code and saved tensors of one part, and the whole Dynamo graph."""
+        graphs = tuple(graph for graph in self.graphs if graph.stage == "dynamo" or graph.part == part)
+        own = {
+            node.name: node.origins
+            for graph in graphs if graph.stage.startswith("post_grad")
+            for node in graph.nodes if node.origins
+        }  # fmt: skip
+        return replace(
+            self,
+            graphs=graphs,
+            code=tuple(code for code in self.code if code.part == part),
+            saved=tuple(one for one in self.saved if one.part == part),
+            provenance=own if self.parts > 1 else self.provenance,
+        )
 
 
 CallOutcome = Literal["hit", "first compile", "recompile", "gave up", "never compiled", "error"]
@@ -310,7 +331,7 @@ class Run:
     def walk_nodes(self, stage: str) -> Iterator[tuple[Compile, Node]]:
         """Each node of that stage with the compile it belongs to."""
         for compiled in self.compiles:
-            if graph := compiled.graph(stage):
+            for graph in (one for one in compiled.graphs if one.stage == stage):
                 for node in graph.nodes:
                     yield compiled, node
 

@@ -75,6 +75,8 @@ class Code:
     kernels: tuple[Kernel, ...] = ()
     target: str = "cpu"
     """``cpu``, ``cuda``, or a pretended GPU: ``h100``, ``a100``, ``t4``."""
+    part: int = 0
+    """Which piece of the Dynamo graph it computes, as `Graph.part`."""
 
 
 @dataclass(frozen=True)

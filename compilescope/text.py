@@ -38,6 +38,8 @@ def describe(run: Run) -> str:
     lines += _cut(describe_break(one) for one in run.breaks if not one.in_callee)
     if run.kernels:
         lines.append(describe_kernels(run.kernels))
+    cut = (one for one in run.compiles if one.parts > 1)
+    lines += _cut(f"The backend cut the graph of {one.function} into {one.parts} parts." for one in cut)
     lines += _cut(describe_autotuning(one) for one in run.autotuning)
     if run.cuda_graphs not in (None, CudaGraphs()):
         lines.append(describe_cuda_graphs(run.cuda_graphs))

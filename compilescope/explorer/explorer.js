@@ -165,7 +165,7 @@ function drawGraphs() {
       if (n) stack.append(button(open.has(part.id) ? "fold equal blocks" : `open the blocks (${plural(n, "more node")})`, "show each block, or equal ones once", () => { open.has(part.id) ? open.delete(part.id) : open.add(part.id); drawGraphs(); hint(); }));
       stack.append(drawing(open.has(part.id) ? unfold(P) : P, p, part));
     }
-    else stack.append(make("div", "absent", Object.keys(part.pics).length ? "no " + D.stages[stage] + " graph" : "no graph"));
+    else stack.append(make("div", "absent", stage === "dynamo" && part.cut ? part.cut : Object.keys(part.pics).length ? "no " + D.stages[stage] + " graph" : "no graph"));
     part.after.forEach(s => stack.append(seam(s)));
   });
   if (!T.parts.length) stack.append(make("div", "absent", "no graph"));
@@ -329,7 +329,7 @@ function say(spot) {
   else if (spot.nodes.length) out.push((spot.at ? `line ${spot.at[1]}: ` : "") + plural(spot.nodes.length, "node"));
   for (const [p, k] of spot.kernels.slice(0, 3)) { const [name, fused, , read, wrote] = T.parts[p].k[k]; out.push(`<i class="dot" style="${ink(number(p, k))}">${number(p, k) + 1}</i> ${esc(name)}: ${fused}${read && wrote ? `, reads ${read}, writes ${wrote}` : ""}`); }
   if (spot.kernels.length > 3) out.push("and " + plural(spot.kernels.length - 3, "more kernel"));
-  if (one && one.op === "c" && !one.ks.length && T.parts[one.p].k.length) out.push("no kernel of its own");
+  if (one && one.op === "c" && !one.ks.length && T.parts[one.p].k.length && !(stage === "dynamo" && T.parts[one.p].of)) out.push("no kernel of its own");
   status.innerHTML = out.filter(Boolean).join(" · ");
 }
 function hint() { clear(); status.textContent = D.empty ? "" : "Point at a line, a node or a kernel: the other panes follow. Click to keep it, Esc to let go. In the graph, arrow keys follow the edges."; }

@@ -10,6 +10,7 @@ from typing import Any
 from compilescope.explorer import code_pane, labels
 from compilescope.explorer.code_pane import Text
 from compilescope.explorer.links import Links, link
+from compilescope.explorer.nested import opened
 from compilescope.explorer.picture import Picture, draw
 from compilescope.explorer.story import Chapter, Seam, chapters, graph_count, headline, nothing
 from compilescope.facts import STAGES, Origin, Run, Source
@@ -41,11 +42,10 @@ class Page:
         """Lay out every graph of `run`."""
         page = Page(run, chapters(run))
         for chapter in page.chapters:
-            compiled = chapter.compiled
-            page.links[compiled.compile_id] = link(compiled)
-            for graph in (g for g in compiled.graphs if page.shows(g.stage)):
-                key = compiled.compile_id, graph.stage
-                page.pictures[key] = draw(graph, compiled, page.links[compiled.compile_id], fold=fold)
+            page.links[chapter.key] = link(chapter.compiled)
+            for graph in (g for g in chapter.graphs if page.shows(g.stage)):
+                key = chapter.key, graph.stage
+                page.pictures[key] = draw(graph, chapter.compiled, page.links[chapter.key], fold=fold)
         return page
 
     def first_stage(self) -> str:
@@ -59,9 +59,9 @@ class Page:
         alike = ("joint", "forward", "backward", "inference")
         return not (self.run.origin.kind == "pretended" and self.run.code and stage in alike)
 
-    def picture(self, compile_id: str, stage: str) -> Picture | None:
-        """The picture of that stage; for a compile that has no such stage, none."""
-        return self.pictures.get((compile_id, stage))
+    def picture(self, key: str, stage: str) -> Picture | None:
+        """The picture of that stage of the chapter with this key; None if it has no such stage."""
+        return self.pictures.get((key, stage))
 
 
 def target_name(origin: Origin) -> str:
@@ -83,7 +83,7 @@ def used_sources(run: Run) -> Iterator[Source]:
         if compiled.file:
             yield Source(compiled.file, compiled.line)
         for graph in compiled.graphs:
-            yield from (node.source for node in graph.nodes if node.source)
+            yield from (node.source for node in opened(graph).graph.nodes if node.source)
         yield from (r.source for r in compiled.refusals if r.source)
     yield from (stop.source for stop in run.breaks if stop.source)
     yield from (missed.source for missed in run.not_compiled if missed.source)
@@ -142,11 +142,11 @@ class _Store:
 
 def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, ptx: bool) -> dict[str, Any]:
     compiled = chapter.compiled
-    links = page.links[compiled.compile_id]
+    links = page.links[chapter.key]
     texts = [code_pane.code_text(compiled, i, links) for i in range(len(compiled.code))]
     owner: list[str] = [code.which for code in compiled.code]
     if not texts:
-        graphs = [graph for graph in compiled.graphs if graph.text]
+        graphs = [graph for graph in chapter.graphs if graph.text]
         texts, owner = [code_pane.graph_text(graph) for graph in graphs], [graph.stage for graph in graphs]
     if ptx:
         found = [code_pane.ptx_text(i, kernel) for i, (_, kernel) in enumerate(links.kernels) if kernel.ptx]
@@ -154,14 +154,16 @@ def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, pt
     return {
         "name": chapter.name,
         "fn": compiled.function,
-        "id": compiled.compile_id,
+        "id": chapter.key,
+        "of": chapter.parts if chapter.parts > 1 else 0,
+        "cut": _cut(chapter),
         "error": compiled.error,
         "backend": compiled.backend,
         "before": [_seam(seam, files) for seam in chapter.before],
         "after": [_seam(seam, files) for seam in chapter.after],
         "pics": {
-            graph.stage: store.keep(graph.stage, _picture(page.pictures[compiled.compile_id, graph.stage], files))
-            for graph in compiled.graphs
+            graph.stage: store.keep(graph.stage, _picture(page.pictures[chapter.key, graph.stage], files))
+            for graph in chapter.graphs
             if page.shows(graph.stage)
         },
         "k": [
@@ -171,6 +173,11 @@ def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, pt
         "which": [code.which for code in compiled.code],
         "docs": [[which, store.keep(f"text {which}", _text(text))] for which, text in zip(owner, texts, strict=True)],
     }
+
+
+def _cut(chapter: Chapter) -> str:
+    """Why a later part has no Dynamo graph of its own."""
+    return f"the backend cut the Dynamo graph above into {chapter.parts} parts" if chapter.part else ""
 
 
 def _bytes(count: int | None) -> str:

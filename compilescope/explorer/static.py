@@ -87,11 +87,11 @@ def still(page: Page) -> str:
 
 
 def _numbered(page: Page) -> dict[str, int]:
-    """Compile id to the number of its first kernel."""
+    """Key of a chapter to the number of its first kernel."""
     first, found = 0, {}
     for chapter in page.chapters:
-        found[chapter.compiled.compile_id] = first
-        first += len(page.links[chapter.compiled.compile_id].kernels)
+        found[chapter.key] = first
+        first += len(page.links[chapter.key].kernels)
     return found
 
 
@@ -131,13 +131,13 @@ def _near(marked: set[int], first: int, lines: tuple[str, ...]) -> list[tuple[in
 def _kernels_of_lines(page: Page) -> dict[tuple[str, int], set[int]]:
     first = _numbered(page)
     found: dict[tuple[str, int], set[int]] = {}
-    for (compile_id, stage), picture in page.pictures.items():
+    for (key, stage), picture in page.pictures.items():
         if stage in ("backward", "post_grad_backward"):
             continue
         for shape in picture.shapes:
             if shape.source and shape.kernels:
                 at = shape.source.file, shape.source.line
-                found.setdefault(at, set()).update(first[compile_id] + k for k in shape.kernels)
+                found.setdefault(at, set()).update(first[key] + k for k in shape.kernels)
     return found
 
 
@@ -148,14 +148,13 @@ def _graphs(canvas: _Canvas, page: Page, left: float, top: float) -> None:
     for chapter in page.chapters:
         for seam in chapter.before:
             y = _seam(canvas, seam, left, y)
-        compile_id = chapter.compiled.compile_id
-        picture = page.picture(compile_id, stage)
+        picture = page.picture(chapter.key, stage)
         name = f"{chapter.name}  {chapter.compiled.function}  {STAGE_NAMES[stage] if picture else ''}"
         canvas.text(left, y + 4, name, "u b")
         y += 12
         if picture and len(picture.shapes) <= MOST_SHAPES:
             canvas.pieces.append(
-                f"<g transform='translate({left:.0f} {y:.0f})'>{_picture(picture, first[compile_id])}</g>"
+                f"<g transform='translate({left:.0f} {y:.0f})'>{_picture(picture, first[chapter.key])}</g>"
             )
             canvas.right = max(canvas.right, left + picture.width)
             y += picture.height
@@ -228,11 +227,11 @@ def _circled(number: int) -> str:
 def _legend(canvas: _Canvas, page: Page) -> None:
     first = _numbered(page)
     for chapter in page.chapters:
-        for i, (_, kernel) in enumerate(page.links[chapter.compiled.compile_id].kernels[:12]):
+        for i, (_, kernel) in enumerate(page.links[chapter.key].kernels[:12]):
             moved = ""
             if kernel.bytes_read is not None and kernel.bytes_written is not None:
                 moved = f", reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}"
-            number = first[chapter.compiled.compile_id] + i
+            number = first[chapter.key] + i
             canvas.y += 19
             canvas.dot(24, canvas.y - 4, number)
             canvas.text(40, canvas.y, f"{kernel.name}: {labels.fused(kernel)}{moved}", "u")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from compilescope.facts import Call, Compile, GraphBreak, Refusal, Run, Source
+from compilescope.facts import Call, Compile, Graph, GraphBreak, Refusal, Run, Source
 from compilescope.text import count, describe_refusal
 
 
@@ -31,10 +31,23 @@ class Chapter:
     name: str
     before: tuple[Seam, ...] = ()
     after: tuple[Seam, ...] = ()
+    part: int = 0
+    """Of a Dynamo graph that the backend cut into several, `compiled` holds this one's graphs and code."""
+    parts: int = 1
+
+    @property
+    def key(self) -> str:
+        """``0/0``, or ``0/0, part 2 of 3``: no two chapters of a run have the same."""
+        return self.compiled.compile_id + (f", part {self.part + 1} of {self.parts}" if self.parts > 1 else "")
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """Its own graphs: the first part shows the Dynamo graph for all of them."""
+        return tuple(graph for graph in self.compiled.graphs if not (self.part and graph.stage == "dynamo"))
 
 
 def chapters(run: Run) -> tuple[Chapter, ...]:
-    """The compiles of `run` in order; each break stands once, in front of the graph that resumes after it."""
+    """The compiles of `run` in order, part by part; each break stands once, before the graph that resumes after it."""
     known = {c.compile_id for c in run.compiles}
     last = run.compiles[-1].compile_id if run.compiles else ""
     resumed: dict[str, list[Seam]] = {}
@@ -52,8 +65,26 @@ def chapters(run: Run) -> tuple[Chapter, ...]:
         name = f"Graph {number}" if compiled.graphs else f"Frame {compiled.compile_id}"
         again = tuple(refusal_seam(compiled, refusal) for refusal in compiled.refusals[:1])
         before = (*resumed.get(compiled.compile_id, ()), *again)
-        found.append(Chapter(compiled, name, before, tuple(ended.get(compiled.compile_id, ()))))
+        found += _parts(Chapter(compiled, name, before, tuple(ended.get(compiled.compile_id, ()))))
     return tuple(found)
+
+
+def _parts(whole: Chapter) -> list[Chapter]:
+    """A chapter for each part that the backend compiled: DDP cuts the Dynamo graph at its buckets."""
+    count = whole.compiled.parts
+    if count < 2:
+        return [whole]
+    return [
+        Chapter(
+            whole.compiled.of_part(part),
+            f"{whole.name} part {part + 1}",
+            whole.before if part == 0 else (),
+            whole.after if part == count - 1 else (),
+            part,
+            count,
+        )
+        for part in range(count)
+    ]
 
 
 def break_seam(stop: GraphBreak) -> Seam:

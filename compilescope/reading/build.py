@@ -175,7 +175,7 @@ class Builder:
         code = read_code(text, compiled.compile_id)
         if isinstance(value, dict) and (loaded := value.get("loaded")):
             code = with_loaded(code, loaded)
-        compiled.code.append(code)
+        compiled.add_code(code)
 
     def _provenance(self, compiled: Opened, _: Any, text: str) -> None:
         mapping = json.loads(text)

@@ -13,6 +13,7 @@ from compilescope.reading.buffers import item_bytes
 from compilescope.reading.cpp_lines import cpp_line_nodes
 from compilescope.reading.guards import read_guards
 from compilescope.reading.opened import Opened
+from compilescope.reading.parts import with_origins_of_the_whole
 from compilescope.reading.skips import RECOMPILE_LIMIT, REMEDIES, skipped_at_break
 from compilescope.reading.stacks import belongs_to_learner
 
@@ -22,21 +23,22 @@ _OUTPUT_NOTE = re.compile(r"^\s+(\w+),\s+# (\w+AOTOutput.*)$")
 
 def close(found: Opened) -> Compile:
     """The `Compile` that these records describe."""
+    graphs = with_origins_of_the_whole(found.all_graphs())
     return Compile(
         compile_id=found.compile_id,
         function=found.name,
         file=found.file,
         line=found.line,
         backend=found.backend,
-        graphs=found.all_graphs(),
-        code=tuple(_with_origins(code, found) for code in found.code),
+        graphs=graphs,
+        code=tuple(_with_origins(code, graphs) for code in found.code),
         guards=read_guards(found.guards_text, _files(found)),
         guards_text=found.guards_text.strip(),
         refusals=found.refusals,
         symbols=tuple(found.symbols.values()),
-        saved=tuple(one for g in found.all_graphs() if g.stage == "forward" for one in saved_for_backward(g)),
+        saved=tuple(one for g in graphs if g.stage == "forward" for one in saved_for_backward(g)),
         not_fused=_not_fused(found),
-        provenance=_provenance(found),
+        provenance=_provenance(found, graphs),
         caches=found.caches,
         seconds=found.metrics.get("entire_frame_compile_time_s"),
         is_resume=bool(RESUME.match(found.function)),
@@ -52,14 +54,16 @@ def _files(found: Opened) -> set[str]:
     return {found.file, *(node.source.file for node in nodes if node.source)} - {""}
 
 
-def _provenance(found: Opened) -> dict[str, tuple[str, ...]]:
-    known = dict(found.provenance)
-    for stage in ("post_grad", "post_grad_backward"):
-        if graph := found.graphs.get(stage):
-            for node in graph.nodes:
-                if node.origins:
-                    known.setdefault(node.name, node.origins)
-    return known
+def _provenance(found: Opened, graphs: tuple[Graph, ...]) -> dict[str, tuple[str, ...]]:
+    several = any(graph.part for graph in graphs)
+    known = {} if several else dict(found.provenance)  # torch's map has the names that each part has for itself
+    for graph in (one for one in graphs if one.stage.startswith("post_grad")):
+        for node in graph.nodes:
+            if several:
+                known[node.name] = tuple(dict.fromkeys((*known.get(node.name, ()), *node.origins)))
+            elif node.origins:
+                known.setdefault(node.name, node.origins)
+    return {name: origins for name, origins in known.items() if origins}
 
 
 def _not_fused(found: Opened) -> tuple[NotFused, ...]:
@@ -78,16 +82,19 @@ def _kernel_of(nodes: set[str], kernels: tuple[Kernel, ...]) -> str:
     return holding[0] if len(holding) == 1 else ", ".join(sorted(nodes))
 
 
-def _with_origins(code: Code, found: Opened) -> Code:
+def _with_origins(code: Code, graphs: tuple[Graph, ...]) -> Code:
     """The code's kernels with Dynamo nodes and lines from the post-grad graph, where torch's own map has none."""
-    graph = found.graphs.get("post_grad_backward" if code.which == "backward" else "post_grad")
+    stage = "post_grad_backward" if code.which == "backward" else "post_grad"
+    graph = next((one for one in graphs if (one.stage, one.part) == (stage, code.part)), None)
+    several = any(one.part for one in graphs)
     if graph is None:
         return code
     nodes = {node.name: node for node in graph.nodes}
 
     def joined(kernel: Kernel) -> Kernel:
         computed = [nodes[name] for name in kernel.nodes if name in nodes]
-        dynamo = dict.fromkeys([*kernel.dynamo_nodes, *(name for node in computed for name in node.origins)])
+        known = () if several else kernel.dynamo_nodes
+        dynamo = dict.fromkeys([*known, *(name for node in computed for name in node.origins)])
         sources = dict.fromkeys([*kernel.sources, *(node.source for node in computed if node.source)])
         written = kernel.bytes_written
         if written is None and kernel.language == "extern" and computed:
@@ -112,7 +119,7 @@ def saved_for_backward(forward: Graph) -> tuple[Saved, ...]:
         if node is None or node.shape is None or node.dtype == "SymInt":
             continue
         size = _node_bytes(node)
-        saved.append(Saved(node.name, node.dtype or "", node.shape, size, node.op == "placeholder"))
+        saved.append(Saved(node.name, node.dtype or "", node.shape, size, node.op == "placeholder", forward.part))
     return tuple(saved)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from compilescope.facts import Code, Graph, GraphBreak, Refusal, Symbol
 from compilescope.reading.origins import Origins
+
+_AOT_NUMBER = re.compile(r"AOT ID: \['(\d+)_")
 
 
 @dataclass
@@ -26,7 +29,11 @@ class Opened:
     graphs: dict[str, Graph] = field(default_factory=dict)
     """Stage to graph: the Dynamo graph, and the part that the backend compiles now."""
     earlier_parts: list[Graph] = field(default_factory=list)
+    backwards: list[Graph] = field(default_factory=list)
+    """Post-grad graphs of backwards whose code is there."""
     code: list[Code] = field(default_factory=list)
+    part_of: dict[str, int] = field(default_factory=dict)
+    """Number that AOTAutograd gave a graph and its backward to the part that they are."""
     guards_text: str = ""
     refusals: tuple[Refusal, ...] = ()
     symbols: dict[str, Symbol] = field(default_factory=dict)
@@ -47,11 +54,21 @@ class Opened:
         if stage == "dynamo":
             self.graphs.clear()
             self.earlier_parts.clear()
+            self.backwards.clear()
+            self.part_of.clear()
         elif stage in ("joint", "inference") and self.graphs.keys() & {"joint", "inference"}:
             done = [graph for graph in self.graphs.values() if graph.stage != "dynamo"]
             self.earlier_parts += [dataclasses.replace(graph, part=self.part) for graph in done]
             for graph in done:
                 del self.graphs[graph.stage]
+
+    def add_code(self, code: Code) -> None:
+        """Take generated code. A backward may be compiled long after its forward, and after the other parts."""
+        number = _AOT_NUMBER.search(code.text)
+        part = self.part_of.setdefault(number[1], self.part) if number else self.part
+        if code.which == "backward" and (graph := self.graphs.pop("post_grad_backward", None)):
+            self.backwards.append(dataclasses.replace(graph, part=part))
+        self.code.append(dataclasses.replace(code, part=part))
 
     @property
     def part(self) -> int:
@@ -62,7 +79,7 @@ class Opened:
         """The Dynamo graph, then the stages of each part."""
         dynamo = [graph for graph in self.graphs.values() if graph.stage == "dynamo"]
         last = [dataclasses.replace(g, part=self.part) for g in self.graphs.values() if g.stage != "dynamo"]
-        return (*dynamo, *self.earlier_parts, *last)
+        return (*dynamo, *sorted((*self.earlier_parts, *last, *self.backwards), key=lambda graph: graph.part))
 
     @property
     def name(self) -> str:

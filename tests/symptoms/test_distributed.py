@@ -41,6 +41,13 @@ def test_ddp_cuts_the_graph_at_its_buckets_wherever_compile_stands(runs):
     for run in (*runs("compiled_inside"), *runs("compiled_outside")):
         assert len(run.graphs) == 1
         assert parts(run) == 3
+        (compiled,) = (one for one in run.compiles if one.parts == 3)
+        linears = [node.name for node in compiled.graph("dynamo").calls() if node.target.endswith("linear")]
+        assert len(linears) == 3
+        for part, linear in enumerate(linears):
+            multiplied = [n for n in compiled.graph("forward", part).calls() if n.target.startswith("aten.addmm")]
+            assert [node.origins for node in multiplied] == [(linear,)]
+            assert {one.part for one in compiled.of_part(part).saved} == {part}
 
 
 @row("43b")

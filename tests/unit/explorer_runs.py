@@ -137,6 +137,24 @@ def trained_run():
     return Run(ORIGIN, (), (compiled,), sources={CELL: TEXT})
 
 
+def cut_run():
+    """As DDP leaves it: one Dynamo graph, two parts with names of their own, each with its code."""
+    dynamo = Graph(
+        "dynamo",
+        "0/0",
+        (entry("x"), call("y", "torch.relu", ("x",), 2), call("z", "torch.relu", ("y",), 4), result("z")),
+    )
+    parts, code = [], []
+    for part, (line, origin) in enumerate(((2, "y"), (4, "z"))):
+        node = replace(call("relu", "aten.relu.default", ("primals_1",), line), origins=(origin,))
+        parts.append(Graph("post_grad", "0/0", (entry("primals_1"), node, result("relu")), part=part))
+        kernel = Kernel(f"cpp_fused_relu_{part}", "cpp", nodes=("relu",), dynamo_nodes=(origin,))
+        code.append(Code("0/0", "forward", f"cpp_fused_relu_{part}(buf0)", (kernel,), part=part))
+    saved = tuple(Saved("relu", "float32", (64, 256), 65536, part=part) for part in range(2))
+    compiled = Compile("0/0", "price", CELL, 1, "inductor", (dynamo, *parts), tuple(code), saved=saved)
+    return Run(ORIGIN, (), (compiled,), sources={CELL: TEXT})
+
+
 def uncompiled_run():
     missed = NotCompiled(
         "price", "print stands inside a loop.", "Move print out of the loop.", Source(CELL, 3, "price", "print(i)")

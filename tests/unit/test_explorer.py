@@ -36,6 +36,34 @@ def test_nodes_of_one_kernel_stand_in_one_outline_that_says_how_many_are_fused()
     assert outline.title == "3 ops fused"
 
 
+def test_each_part_of_a_graph_that_the_backend_cut_is_drawn_with_its_own_kernels():
+    run = runs.cut_run()
+    page = Page.of(run)
+    assert [chapter.name for chapter in page.chapters] == ["Graph 1 part 1", "Graph 1 part 2"]
+    assert {key: [s.label for s in picture.shapes] for key, picture in page.pictures.items()} == {
+        ("0/0, part 1 of 2", "dynamo"): ["x", "relu", "relu", "output"],
+        ("0/0, part 1 of 2", "post_grad"): ["primals_1", "relu", "output"],
+        ("0/0, part 2 of 2", "post_grad"): ["primals_1", "relu", "output"],
+    }
+    (target,) = data([page])["targets"]
+    assert [[kernel[0] for kernel in part["k"]] for part in target["parts"]] == [
+        ["cpp_fused_relu_0"],
+        ["cpp_fused_relu_1"],
+    ]
+    assert [part["cut"] for part in target["parts"]] == ["", "the backend cut the Dynamo graph above into 2 parts"]
+    assert "cut the graph of price into 2 parts" in explore(run).text
+    picture = still(page)
+    assert all(f"cpp_fused_relu_{part}" in picture for part in range(2))
+
+
+def test_the_kernels_of_a_part_lead_to_its_own_line():
+    first, second = Page.of(runs.cut_run()).chapters
+    for chapter, line in ((first, 2), (second, 4)):
+        (shape,) = [s for s in Page.of(runs.cut_run()).picture(chapter.key, "post_grad").shapes if s.kernels]
+        assert (shape.source.line, shape.kernels) == (line, (0,))
+        assert [one.part for one in chapter.compiled.saved] == [chapter.part]
+
+
 def test_boxes_never_overlap():
     picture = Page.of(runs.fused_run()).picture("0/0", "post_grad")
     for a in picture.shapes:
