@@ -71,8 +71,8 @@ def _readable(code: CodeType, compile_id: str, names: dict[str, str]) -> str:
 def _decompiled(code: CodeType) -> str | None:
     """Python from depyf for this code; None where it is not installed, fails, or writes what is no Python.
 
-    depyf 0.20.0 on Python 3.11 with torch 2.13.0: straight code and most breaks work; a branch on a tensor, and
-    ``try``, do not (SWAP, PUSH_EXC_INFO).
+    depyf 0.20.0 on torch 2.11 to 2.15 (tests/bytecode.md): on Python 3.11 and 3.12 all but a branch on a tensor (SWAP)
+    and, on 3.12, ``try`` and comprehensions; on Python 3.13 next to nothing.
     """
     try:
         with contextlib.redirect_stdout(io.StringIO()), _quiet_logging():
