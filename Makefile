@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 UV := uv==0.13.9
 
-.PHONY: help lab test quick lint build check lock clean matrix repeat record gpu-bundle gpu-test
+.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat record gpu-bundle gpu-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
@@ -61,8 +61,11 @@ $(VENV)/.test: requirements/test.lock $(VENV)/.course
 	$(BIN)/python -m pip install --quiet -r requirements/test.lock
 	@touch $@
 
-matrix: $(VENV)/.test  ## facts and symptoms on torch 2.11 to 2.15, each in its own environment (5 GB): tests/matrix.md
+matrix: $(VENV)/.test  ## facts, symptoms and lessons' claims on torch 2.11 to 2.15, each in an environment of its own
 	$(BIN)/python tests/matrix.py -o tests/matrix.md $(MATRIX)
+
+bytecode: $(VENV)/.test  ## what depyf makes of bytecode on each torch (BYTECODE="--python python3.12 --python python3.13")
+	$(BIN)/python tests/bytecode_pairs.py -o tests/bytecode.md $(BYTECODE)
 
 repeat: $(VENV)/.test  ## solved lessons 20 times under full load: tests/repeat.md (REPEAT="--times 20 02_timing")
 	$(BIN)/python tests/repeat.py -o tests/repeat.md $(REPEAT)

@@ -1,8 +1,7 @@
-"""Fact tests and symptoms on each supported torch: ``python tests/matrix.py [VERSION…] [-o tests/matrix.md]``.
+"""Facts, symptoms and the lessons' claims on each torch: ``python tests/matrix.py [VERSION…] [-o tests/matrix.md]``.
 
-Each version has an environment of its own, ``.venv-VERSION``, made on first use (a CUDA build, about 5 GB) and removed
-again with ``--remove``. Settings of pip that an index needs are passed on from the caller's environment; those of one
-version stand in ``--pip VERSION:NAME=VALUE``.
+Environments are made as `environments` says, and removed again with ``--remove``. Settings of pip that an index needs
+are passed on from the caller's environment; those of one version stand in ``--pip VERSION:NAME=VALUE``.
 """
 
 from __future__ import annotations
@@ -10,42 +9,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-VERSIONS = ("2.11.0", "2.13.0", "2.14.1", "2.15.0")
-NEEDED = ("cattrs", "numpy", "graphlay", "pygments", "pyyaml", "depyf", "pytest", "pytest-timeout", "setuptools")
-TESTS = ("tests/symptoms", "tests/unit/test_trace.py", "tests/unit/test_observe*.py")
-SPACE = 8 * 2**30
+import environments
+import matrix_tables as tables
 
-
-def python_of(version: str, pip: dict[str, str]) -> Path:
-    """The Python of an environment with that torch; makes the environment if there is none."""
-    course = ROOT / ".venv/bin/python"
-    if course.exists() and installed(course) == version:
-        return course
-    python = ROOT / f".venv-{version}/bin/python"
-    if python.exists() and installed(python) == version:
-        return python
-    free = shutil.disk_usage(ROOT).free
-    if free < SPACE:
-        sys.exit(f"torch {version} needs {SPACE >> 30} GB of disk, and {free >> 30} GB are free.")
-    subprocess.run([sys.executable, "-m", "venv", ROOT / f".venv-{version}"], check=True)
-    command = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", f"torch=={version}", *NEEDED]
-    subprocess.run(command, env=os.environ | pip, check=True)
-    return python
-
-
-def installed(python: Path) -> str:
-    """Version of torch in that environment, ``2.13.0``; empty if there is none."""
-    ask = "import importlib.metadata as m; print(m.version('torch').split('+')[0])"
-    return subprocess.run([python, "-c", ask], capture_output=True, text=True).stdout.strip()
+ROOT = environments.ROOT
+FACTS = (
+    "tests/symptoms/test_*.py",
+    "tests/unit/test_trace.py",
+    "tests/unit/test_observe*.py",
+    "tests/unit/test_asking.py",
+    "tests/unit/test_bytecode.py",
+    "tests/unit/test_gpu_facts.py",
+    "tests/unit/test_torch_internals.py",
+)
+CLAIMS = "tests/claims/test_claims_lesson_*.py"
 
 
 def given(python: Path) -> dict[str, str]:
@@ -60,104 +43,87 @@ def given(python: Path) -> dict[str, str]:
     return answer["given"] | {name: f"None: {reason}" for name, reason in answer["missing"].items()}
 
 
-def results(version: str, python: Path) -> dict[str, str]:
-    """Test to ``passed``, ``failed`` or the sentence of its skip."""
-    report = Path(tempfile.mkdtemp(), "report.xml")
-    tests = sorted(path for pattern in TESTS for path in ROOT.glob(pattern) if "notebook" not in path.name)
-    command = [
-        python,
-        "-m",
-        "pytest",
-        "-p",
-        "no:logging",
-        "--show-capture=no",
-        "--continue-on-collection-errors",
-        f"--junitxml={report}",
-        *tests,
-    ]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL)
-    found = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        name = f"{case.get('classname', '').split('.')[-1]}: {case.get('name', '')}"
-        skip = case.find("skipped")
-        if skip is not None:
-            found[name] = skip.get("message") or "skipped"
-        else:
-            found[name] = "failed" if case.find("failure") is not None or case.find("error") is not None else "passed"
-    shutil.rmtree(report.parent)
+def files_of(patterns: list[str]) -> list[Path]:
+    """The test files of these patterns; a notebook's front end has no facts."""
+    return sorted(path for pattern in patterns for path in ROOT.glob(pattern) if "notebook" not in path.name)
+
+
+def results(python: Path, files: list[Path]) -> dict[str, str]:
+    """Test to ``passed``, ``failed`` or the sentence of its skip. Each file has a process of its own."""
+    found: dict[str, str] = {}
+    for path in files:
+        found |= _results_of(python, path) or {f"{path.stem}: test_runs_to_its_end": "failed"}
     return found
 
 
-def facts_table(facts: dict[str, dict[str, str]]) -> list[str]:
-    """Markdown: the facts of one program, one column for each version."""
-    names = dict.fromkeys(name for one in facts.values() for name in one)
-    rows = [f"| {name} | {' | '.join(one.get(name, '–') for one in facts.values())} |" for name in names]
-    return ["", "## facts of one program", "", f"| fact | {' | '.join(facts)} |", "|---|" + "---|" * len(facts), *rows]
+def _results_of(python: Path, path: Path) -> dict[str, str]:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        options = ["-p", "no:logging", "--show-capture=no", f"--junitxml={report}"]
+        settings = os.environ | {"PYTHONPATH": str(ROOT)}
+        command = [python, "-m", "pytest", *options, path]
+        subprocess.run(command, cwd=ROOT, env=settings, stdout=subprocess.DEVNULL, check=False)
+        cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
+    return {f"{path.stem}: {case.get('name', '')}": _state(case) for case in cases}
 
 
-def sentence(name: str) -> tuple[str, str]:
-    """What must hold, and the module, for ``test_breaks: test_what_must_hold[case]``."""
-    module, _, test = name.partition(": ")
-    test, _, case = test.partition("[")
-    return f"{test.removeprefix('test_').replace('_', ' ')}{f' ({case[:-1]})' if case else ''}", module
+def _state(case: ElementTree.Element) -> str:
+    skip = case.find("skipped")
+    if skip is not None:
+        return skip.get("message") or "skipped"
+    return "failed" if case.find("failure") is not None or case.find("error") is not None else "passed"
 
 
-def table(found: dict[str, dict[str, str]]) -> list[str]:
-    """Markdown: one line for each fact, one column for each version."""
-    marks = {"passed": "yes", "failed": "**no**"}
-    lines = []
-    module_before = ""
-    for name in dict.fromkeys(name for one in found.values() for name in one):
-        words, module = sentence(name)
-        if module != module_before:
-            title = module.removeprefix("test_").replace("_", " ")
-            lines += ["", f"## {title}", "", f"| fact | {' | '.join(found)} |", "|---|" + "---|" * len(found)]
-            module_before = module
-        cells = [marks.get(state := one.get(name, "–"), state) for one in found.values()]
-        lines.append(f"| {words} | {' | '.join(cells)} |")
-    return lines
-
-
-def pip_settings(given: Iterable[str]) -> dict[str, dict[str, str]]:
-    settings: dict[str, dict[str, str]] = {}
-    for one in given:
-        version, _, rest = one.partition(":")
-        name, _, value = rest.partition("=")
-        settings.setdefault(version, {})[name] = value
-    return settings
+def merged(kept: Path | None, version: str, now: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """What was found now, beside what earlier runs left in the folder `kept`; leaves both there."""
+    if kept is None:
+        return now
+    kept.mkdir(parents=True, exist_ok=True)
+    file = kept / f"{version}.json"
+    before = json.loads(file.read_text()) if file.exists() else {"facts": {}, "tests": {}}
+    modules = {name.partition(":")[0] for name in now["tests"]}
+    older = {name: state for name, state in before["tests"].items() if name.partition(":")[0] not in modules}
+    both = {"facts": now["facts"] or before["facts"], "tests": older | now["tests"]}
+    file.write_text(json.dumps(both, indent=1))
+    return both
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("versions", nargs="*", default=VERSIONS)
+    parser.add_argument("versions", nargs="*", default=environments.VERSIONS)
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--pip", action="append", default=[], help="VERSION:NAME=VALUE for pip's environment")
+    parser.add_argument("--only", action="append", help="a pattern of test files, 'tests/claims/*_01.py'")
+    parser.add_argument("--keep", type=Path, help="a folder: results of several runs make one table")
     parser.add_argument("--remove", action="store_true", help="remove each environment made here after its run")
     options = parser.parse_args()
-    pip = pip_settings(options.pip)
+    pip = environments.pip_settings(options.pip)
+    files = files_of(options.only or [*FACTS, CLAIMS])
     found: dict[str, dict[str, str]] = {}
     facts: dict[str, dict[str, str]] = {}
     for version in options.versions:
-        python = python_of(version, pip.get(version, {}))
-        facts[version] = given(python)
-        found[version] = results(version, python)
-        counts = {state: list(found[version].values()).count(state) for state in ("passed", "failed")}
+        python = environments.python_of(version, pip.get(version, {}))
+        now = {"facts": {} if options.only else given(python), "tests": results(python, files)}
+        both = merged(options.keep, version, now)
+        facts[version], found[version] = both["facts"], both["tests"]
+        counts = {state: list(now["tests"].values()).count(state) for state in ("passed", "failed")}
         print(f"torch {version}: {counts['passed']} passed, {counts['failed']} failed", flush=True)
         if options.remove:
-            shutil.rmtree(ROOT / f".venv-{version}", ignore_errors=True)
-    text = (
-        "\n".join(
-            ["# Facts on each version of torch", "", "Written by `make matrix`.", *facts_table(facts), *table(found)]
-        )
-        + "\n"
-    )
+            environments.remove(version)
+    text = "\n".join(_page(facts, found)) + "\n"
     if options.output:
         options.output.write_text(text)
     else:
         print(text)
-    return int(
-        any(state in ("failed", "**no**") for one in (*found.values(), *facts.values()) for state in one.values())
-    )
+    states = [state for one in (*found.values(), *facts.values()) for state in one.values()]
+    return int(any(state in ("failed", "**no**") for state in states))
+
+
+def _page(facts: dict[str, dict[str, str]], found: dict[str, dict[str, str]]) -> list[str]:
+    differ = tables.tests_that_differ(ROOT.glob(CLAIMS))
+    claims = tables.syllabus_table(found, tables.said_sentences(), differ)
+    head = ["# Facts on each version of torch", "", "Written by `make matrix`."]
+    return [*head, *tables.facts_table(facts), *claims, *tables.tests_table(found)]
 
 
 if __name__ == "__main__":
