@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from compilescope.explorer.coloring import color_lines
 from compilescope.explorer.links import Links, code_lines, line_links
+from compilescope.explorer.nested import opened
 from compilescope.facts import Code, Compile, Graph, Kernel, Run, Source
 
 MOST_LINES = 700
@@ -55,7 +56,7 @@ def graph_text(graph: Graph) -> Text:
     """The graph as PyTorch prints it, each line tied to the node it makes."""
     lines = graph.text.split("\n")
     marked = color_lines("\n".join(lines[:MOST_LINES]), "python")
-    nodes = tuple((n.line, (n.name,)) for n in graph.nodes if 0 < n.line <= MOST_LINES)
+    nodes = tuple((n.line, (n.name,)) for n in opened(graph).graph.nodes if 0 < n.line <= MOST_LINES)
     left = f"Left out: {len(lines) - MOST_LINES} lines." if len(lines) > MOST_LINES else ""
     return Text(f"{graph.stage.replace('_', '-')} graph", ((1, tuple(marked)),), (), nodes, left)
 

@@ -14,10 +14,10 @@ _DTYPES = {
 """As ``print_readable`` writes them."""
 
 _NAMESPACES = re.compile(
-    r"^(torch\.ops\.|torch\.nn\.functional\.|torch\.|_operator\.|operator\.|builtins\.|math\.|Tensor\.)+"
+    r"^(torch\.ops\.|higher_order\.|torch\.nn\.functional\.|torch\.|_operator\.|operator\.|builtins\.|math\.|Tensor\.)+"
 )
 _OPERATOR = re.compile(r"^(?:aten|prims|inductor(?:_prims)?|quantized|_?c10d_functional|rngprims)\.(\w+)(?:\.\w+)?$")
-_ARGUMENT = re.compile(r"^L_(?:self_)?(.+?)_$")
+_ARGUMENT = re.compile(r"^[LG]_(?:self_)?(.+?)_$")
 _MODULES = re.compile(r"(?:^|_)(?:modules|parameters|buffers)_")
 
 
@@ -31,7 +31,7 @@ def label(node: Node) -> str:
         return "output"
     if match := _ARGUMENT.match(node.target or node.name):
         return _MODULES.sub(".", match.group(1)).strip("._") or node.name
-    return node.name
+    return node.name.rpartition(".")[2]
 
 
 def size_text(node: Node) -> str:

@@ -8,6 +8,7 @@ from compilescope.explorer import labels
 from compilescope.explorer.folding import Fold, folds
 from compilescope.explorer.layout import Box, Placed
 from compilescope.explorer.links import Links, source_of
+from compilescope.explorer.nested import opened
 from compilescope.explorer.pieces import place_large
 from compilescope.facts import Compile, Graph, Node, Source
 
@@ -33,7 +34,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Outline:
-    """A box around the nodes of one kernel, or around a block that stands for `count` equal ones."""
+    """A box around the nodes of one kernel, a block that stands for equal ones, or a body of ``torch.cond``."""
 
     x: int
     y: int
@@ -54,7 +55,7 @@ class Picture:
     edges: tuple[tuple[str, str, str], ...]
     outlines: tuple[Outline, ...]
     folds: tuple[Fold, ...] = ()
-    """Equal blocks of which only the first is drawn, in the order of the outlines that have no kernel."""
+    """Equal blocks of which only the first is drawn, in the order of the first outlines that have no kernel."""
 
     @property
     def hidden(self) -> dict[str, str]:
@@ -63,22 +64,24 @@ class Picture:
 
 
 def draw(graph: Graph, compiled: Compile, links: Links, *, fold: bool = True) -> Picture:
-    """Place the nodes of `graph`; nodes of one kernel stand together, equal blocks are shown once."""
+    """Place the nodes of `graph`; nodes of one kernel, or of one body, stand together; equal blocks are shown once."""
+    inside = opened(graph)
+    graph = inside.graph
     repeated = folds(graph) if fold else []
     hidden = {name: twin for f in repeated for name, twin in f.hidden.items()}
     saved = {s.name for s in compiled.saved} if graph.stage in ("forward", "post_grad") else set()
     nodes = _visible(graph, hidden)
     edges = _edges(nodes, hidden, saved)
-    group_of = _groups(graph, nodes, links, repeated)
+    group_of = _groups(graph, nodes, links, repeated) | {name: f"body {room}" for name, room in inside.rooms.items()}
     boxes = [Box(n.name, _width(n), HEIGHT, group_of.get(n.name)) for n in nodes]
-    placed = place_large(boxes, edges)
+    placed = place_large(boxes, [*edges, *(pair for pair in inside.below if pair not in edges)])
     shapes = tuple(
         Shape(n, labels.label(n), labels.size_text(n), *placed.centers[n.name], _width(n),
               links.kernels_of(graph.stage, n.name), n.name in saved, source_of(n, compiled))
         for n in nodes
     )  # fmt: skip
-    paths = tuple((a, b, path) for (a, b), path in zip(edges, placed.paths, strict=True))
-    outlines = tuple(_outlines(shapes, group_of, placed, links, repeated))
+    paths = tuple((a, b, path) for (a, b), path in zip(edges, placed.paths, strict=False))  # without those of `below`
+    outlines = tuple(_outlines(shapes, group_of, placed, links, repeated, inside.titles))
     return Picture(graph.stage, placed.width, placed.height, shapes, paths, outlines, tuple(repeated))
 
 
@@ -134,7 +137,12 @@ def _own_inputs(nodes: list[Node], group_of: dict[str, str]) -> dict[str, str]:
 
 
 def _outlines(
-    shapes: tuple[Shape, ...], group_of: dict[str, str], placed: Placed, links: Links, repeated: list[Fold]
+    shapes: tuple[Shape, ...],
+    group_of: dict[str, str],
+    placed: Placed,
+    links: Links,
+    repeated: list[Fold],
+    bodies: dict[str, str],
 ) -> list[Outline]:
     members: dict[str, list[Shape]] = {}
     for shape in shapes:
@@ -142,16 +150,16 @@ def _outlines(
             members.setdefault(str(group), []).append(shape)
     found = []
     for group, inside in members.items():
-        kind, _, number = group.partition(" ")
+        kind, _, of = group.partition(" ")
         left, right = min(s.x - s.width // 2 for s in inside) - 10, max(s.x + s.width // 2 for s in inside) + 10
         top, bottom = min(s.y for s in inside) - HEIGHT // 2 - 22, max(s.y for s in inside) + HEIGHT // 2 + 9
         if kind == "kernel":
-            kernel = links.kernels[int(number)][1]
-            title = labels.fused(kernel)
-            found.append(Outline(left, top, right - left, bottom - top, title, int(number)))
+            title = labels.fused(links.kernels[int(of)][1])
+            found.append(Outline(left, top, right - left, bottom - top, title, int(of)))
         else:
-            found.append(Outline(left, top, right - left, bottom - top, repeated[int(number)].title))
-    return found
+            title = bodies[of] if kind == "body" else repeated[int(of)].title
+            found.append(Outline(left, top, right - left, bottom - top, title))
+    return sorted(found, key=lambda outline: outline.title in bodies.values())  # frames of folds first, in their order
 
 
 def _width(node: Node) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from typing import Any
 
@@ -40,23 +41,39 @@ _PARAMETER = re.compile(r'(\w+): "([^"]*)"')
 _CALL = re.compile(r"^([A-Za-z_][\w.]*)\((.*)\)$")
 _NAME = re.compile(r"(?<![\w.'\"])[A-Za-z_]\w*(?!\w|\s*=(?!=)|\()")
 _IN_PLACE = re.compile(r"^(\w+\[.*\]|\w+) ([-+*/@&|^%]|//|\*\*|<<|>>)?= ")
-_BODY = " " * 8
+_INDENT = " " * 4
+_BODY = _INDENT * 2
+_INNER_CLASS = _INDENT + "class "
 
 
 def read_graph(text: str, stage: str, compile_id: str) -> Graph:
     """A `Graph` from what ``print_readable(include_stride=True, include_device=True)`` printed.
 
     Read line by line, as it is printed: a graph of 20,000 nodes takes a second. A line that says something unknown
-    gives no node; the text remains. Bodies of nested graphs (``torch.cond``) are in the text only.
+    gives no node; the text remains. Bodies of nested graphs (``torch.cond``) become graphs in `Graph.inner`.
     """
-    return Graph(stage, compile_id, _Reader(text).read(), text)
+    lines = text.splitlines()
+    return Graph(stage, compile_id, _Reader(lines).read(), text, inner=_nested(lines, 0, stage, compile_id))
+
+
+def _nested(lines: list[str], above: int, stage: str, compile_id: str) -> tuple[Graph, ...]:
+    """The classes printed inside the outermost one of `lines`, which follow `above` other lines of the whole text."""
+    starts = [at for at, line in enumerate(lines) if at and line.startswith(_INNER_CLASS)]
+    found = []
+    for first, last in itertools.pairwise([*starts, len(lines)]):
+        body = [line[len(_INDENT) :] for line in lines[first:last]]
+        name = body[0].removeprefix("class ").partition("(")[0]
+        inner = _nested(body, above + first, stage, compile_id)
+        found.append(Graph(stage, compile_id, _Reader(body, above + first).read(), name=name, inner=inner))
+    return tuple(found)
 
 
 class _Reader:
-    """Reads the outermost ``forward`` line by line."""
+    """Reads the outermost ``forward`` line by line; `above` lines of the whole text stand before `lines`."""
 
-    def __init__(self, text: str) -> None:
-        self.lines = text.splitlines()
+    def __init__(self, lines: list[str], above: int = 0) -> None:
+        self.lines = lines
+        self.above = above
         self.nodes: list[Node] = []
         self.known: set[str] = set()
         self.alias: dict[str, str] = {}
@@ -162,8 +179,11 @@ class _Reader:
             tensor = self.types.get(printed) or self.types.setdefault(printed, read_type(printed))
         kind: Any = op
         self.nodes.append(
-            Node(name, kind, target, inputs, source=source, line=number, note=note[1] if note else "", **tensor)
-        )
+            Node(
+                name, kind, target, inputs, source=source, line=self.above + number,
+                note=note[1] if note else "", **tensor,
+            )
+        )  # fmt: skip
 
 
 def _target_of(expression: str) -> str:
