@@ -55,7 +55,7 @@ class ClockworkGpu:
         """Wait on the host until the device has worked off its queue."""
         waits = max(0.0, self._device - self._host)
         self._spans.append(Span("host", "wait", self._host, waits))
-        self._host += waits
+        self._host = max(self._host, self._device)
 
     def work(self, seconds: float, name: str = "work") -> None:
         """Keep the host busy, as Python and compilers do."""

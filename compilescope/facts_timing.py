@@ -139,7 +139,7 @@ class Measurements:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
-        found: dict[str, Any] = _converter.unstructure(self)
+        found: dict[str, Any] = _rounded(_converter.unstructure(self))
         return found
 
     @staticmethod
@@ -149,6 +149,15 @@ class Measurements:
             return _converter.structure(stored, Measurements)
         except (cattrs.BaseValidationError, KeyError, TypeError) as error:
             raise ValueError("These are no measurements: record them again on a GPU with make record.") from error
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to five digits: no clock is better than that, and a recording shorter."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 _converter = cattrs.Converter(omit_if_default=True)

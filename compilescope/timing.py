@@ -14,12 +14,13 @@ from compilescope.bootstrap import median_interval
 from compilescope.facts_timing import Speed, Timing, Verdict
 from compilescope.stopwatch import Stopwatch, stopwatch_for
 from compilescope.torch_internals.counters import graphs_captured
+from compilescope.torch_internals.functions import is_compiled
 
 WARMUP = 3
 MOST_WARMUP = 12
 SETTLED = 1.3
 """Warm-up ends when a call took no longer than this times the fastest one so far, or after `MOST_WARMUP` calls."""
-FEWEST, MOST = 10, 400
+FEWEST, MOST = 10, 200
 SHORTEST_SAMPLE = 1e-3
 """Seconds: functions that are faster are called several times in a sample, unless caches are flushed."""
 CONFIDENCE = 0.99
@@ -35,8 +36,9 @@ def measure(
     Args:
         fn: what to time. Its first call here is the first of `warmup`; call nothing before if you want that one.
         args: handed to `fn` at each call. A tensor on a GPU makes CUDA events the clock.
-        flush: overwrite the caches before each sample, so that inputs come from memory, as in a large program.
-        seconds: about how long to take samples (10 at least, 400 at most).
+        flush: overwrite the caches before each sample, so that inputs come from memory, as in a large program. On a
+            GPU the seconds are then those of its kernels alone; without it they hold what the host needs to launch.
+        seconds: about how long to take samples (10 at least, 200 at most).
         watch: another clock, such as a test's.
     """
     clock = watch or stopwatch_for(args)
@@ -135,8 +137,9 @@ def _bound(fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], object
 
 
 def _name(fn: Callable[..., Any]) -> str:
-    name = getattr(fn, "__name__", None) or type(fn).__name__
-    return str(name)
+    """``relu``, or ``compiled relu``: the two are mostly what is compared."""
+    name = str(getattr(fn, "__name__", None) or type(fn).__name__)
+    return f"compiled {name}" if is_compiled(fn) else name
 
 
 def _warm(call: Callable[[], object], clock: Stopwatch) -> list[float]:
