@@ -80,6 +80,8 @@ def _on(captured: Captured, device: str) -> torch.fx.GraphModule:
 
     for node in module.graph.nodes:
         node.args, node.kwargs = pytree.tree_map(there, (node.args, node.kwargs))
+        if str(node.kwargs.get("device", "")) == "cpu":  # written as text
+            node.kwargs = {**node.kwargs, "device": torch.device(device)}
         node.meta.clear()
     module.recompile()
     _own_tensors(module)

@@ -24,11 +24,17 @@ def gpu(request):
     return pytest.skip(NO_GPU)
 
 
+class _Report(list):
+    """Rows; each one is written at once, so that a run which is cut off leaves what it found."""
+
+    def append(self, row):
+        super().append(row)
+        if os.environ.get("OUT"):
+            text = json.dumps({"torch": torch.__version__, "rows": self}, indent=1)
+            Path(os.environ["OUT"], "gpu_report.json").write_text(text, encoding="utf-8")
+
+
 @pytest.fixture(scope="session")
 def report():
-    """Rows that the tests add; written as ``gpu_report.json`` to ``$OUT`` at the end, where that is set."""
-    rows: list[dict[str, object]] = []
-    yield rows
-    if rows and os.environ.get("OUT"):
-        text = json.dumps({"torch": torch.__version__, "rows": rows}, indent=1)
-        Path(os.environ["OUT"], "gpu_report.json").write_text(text, encoding="utf-8")
+    """Rows that the tests add, written as ``gpu_report.json`` to ``$OUT``, where that is set."""
+    return _Report()
