@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.breaks.seen import calls_of, no_break
+from autograder.exercises.breaks.seen import calls_of, no_break, no_stranger
 from autograder.judging import called, graphs_made, same_numbers
 from compilescope import observe
 
@@ -69,6 +69,7 @@ def judge(asked: Values, found: Values) -> None:
         if number == 1:
             graphs_made(one["run"], label, 1)
             no_break(one["run"], label)
+            no_stranger(one["run"], label)
         elif one["run"].graphs:
             again = f"made {len(one['run'].graphs)} graphs more"
             raise NotYet(label, again, "one graph serves both sides", "Look at what depends on the values of x.")
@@ -155,6 +156,22 @@ def clip_rows(x, limit):
     return x * (limit / norms).clamp(max=1)
 """,
             "The gradient of",
+        ),
+        KnownMistake(  # the work hides in a custom operator
+            _START
+            + """
+@torch.library.custom_op("hidden::clip_rows", mutates_args=())
+def work(x: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
+    return torch.stack([row * min(1.0, (limit / row.norm()).item()) for row in x])
+
+@work.register_fake
+def _(x, limit):
+    return torch.empty_like(x)
+
+def clip_rows(x, limit):
+    return work(x, limit)
+""",
+            "clip_rows",
         ),
         KnownMistake(  # a branch after all
             _START

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.breaks.seen import calls_of, no_break
+from autograder.exercises.breaks.seen import calls_of, is_custom, no_break
 from autograder.judging import called, graphs_made, same_numbers
 from compilescope import observe
 
@@ -67,16 +67,11 @@ def judge(asked: Values, found: Values) -> str:
             raise NotYet(label, f"gave {one['result'].dtype}", "int64 is wanted", "Look at dtype= in op and fake.")
         graphs_made(one["run"], label, 1)
         no_break(one["run"], label)
-        if not any(_is_custom(target) for target in calls_of(one["run"])):
+        if not any(is_custom(target) for target in calls_of(one["run"])):
             inside = f"put {calls_of(one['run'])[1]} into the graph"
             raise NotYet(label, inside, "your custom op is wanted there", "Look at torch.library.custom_op.")
     _checked(found["opcheck"])
     return "in the graph, and opcheck agrees"
-
-
-def _is_custom(target: str) -> bool:
-    known = ("aten.", "prims.", "torch.", "operator.", "Tensor.", "higher_order.")
-    return "." in target and not target.startswith(known)
 
 
 def _failed(label: str, error: str) -> None:

@@ -20,7 +20,7 @@ def reference(x: torch.Tensor) -> torch.Tensor:
 
 def ask(draw: Draw) -> Values:
     """Three inputs: large with NaN, large without, and small."""
-    rows, columns = draw.size(4, 9), draw.size(3, 8)
+    rows, columns = draw.size(7, 12), draw.size(3, 8)
     dtype = draw.choice((torch.float32, torch.float64))
     large, holes = draw.tensor(rows, columns, dtype=dtype) * 5, draw.tensor(rows, columns, dtype=dtype) * 5
     holes[draw.size(0, rows - 1), draw.size(0, columns - 1)] = float("nan")
@@ -112,6 +112,34 @@ def standardize(x):
     return work(x) * 1
 """,
             "no break is wanted",
+        ),
+        KnownMistake(  # the work hides in a custom operator
+            _START
+            + """
+@torch.library.custom_op("hidden::standardize", mutates_args=())
+def work(x: torch.Tensor) -> torch.Tensor:
+    x = torch.where(x.isnan(), 0, x)
+    x = x - x.mean(0)
+    return x / x.abs().max().clamp(min=1)
+
+@work.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+def standardize(x):
+    return work(x)
+""",
+            "hides work in",
+        ),
+        KnownMistake(  # written for six rows
+            _START
+            + """
+def standardize(x):
+    x = torch.where(x.isnan(), 0, x)
+    x = x - x[:6].sum(0) / 6
+    return x / x.abs().max().clamp(min=1)
+""",
+            "float64 result",
         ),
         KnownMistake(  # a try hides the break, and gives the frame up
             _START

@@ -83,6 +83,13 @@ def core(x):
     loss = (y - x).square().mean()
     return y - loss * y.sign(), loss
 """
+_TALK = """
+    def denoise(x):
+        out, loss = fast(x)
+        print(f"loss {loss:.4f}")
+        return out
+    return denoise
+"""
 
 EXERCISE = Exercise(
     name="breaks_4",
@@ -197,13 +204,52 @@ def make_denoise():
             + """
 def make_denoise():
     fast = torch.compile(core, backend="eager")
+"""
+            + _TALK,
+            "compiled nothing of it",
+        ),
+        KnownMistake(  # every failure hidden
+            _START
+            + _CORE
+            + """
+def make_denoise():
     def denoise(x):
-        out, loss = fast(x)
+        try:
+            out, loss = torch.compile(lambda x: undefined(x), backend="aot_eager", fullgraph=True)(x)
+        except Exception:
+            out, loss = core(x)
         print(f"loss {loss:.4f}")
         return out
     return denoise
 """,
-            "compiled nothing of it",
+            "0 graphs",
+        ),
+        KnownMistake(  # torch patched, counters forged
+            _START
+            + _CORE
+            + """
+import torch._dynamo
+
+def make_denoise():
+    torch._dynamo.utils.counters["stats"]["unique_graphs"] = 1
+    kept, torch.compile = torch.compile, lambda fn, **options: fn
+    fast = torch.compile(core, backend="aot_eager")
+    torch.compile = kept
+"""
+            + _TALK,
+            "made 0 graphs",
+        ),
+        KnownMistake(
+            _START
+            + _CORE
+            + """
+import torch._dynamo
+
+def make_denoise():
+    fast = torch._dynamo.config.patch(disable=True)(torch.compile(core, backend="aot_eager"))
+"""
+            + _TALK,
+            "made 0 graphs",
         ),
         KnownMistake(  # compiling is switched off
             _START
@@ -212,12 +258,8 @@ def make_denoise():
 def make_denoise():
     fast = torch.compile(core, backend="aot_eager")
     torch.compiler.set_stance("force_eager")
-    def denoise(x):
-        out, loss = fast(x)
-        print(f"loss {loss:.4f}")
-        return out
-    return denoise
-""",
+"""
+            + _TALK,
             "made 0 graphs",
         ),
     ),

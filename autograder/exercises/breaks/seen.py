@@ -10,7 +10,9 @@ import torch
 from autograder.exercise import NotYet, Values
 from autograder.judging import called, eager_operations, graphs_made, really_compiled
 from compilescope import observe
-from compilescope.facts import Run
+from compilescope.facts import Graph, Run
+
+_OWN = ("torch.", "Tensor.", "operator.", "_operator.", "math.", "builtins.", "higher_order.", "aten.", "prims.")
 
 
 def compiled_call(label: str, fn: Callable[..., Any], *args: Any, fullgraph: bool = False) -> Values:
@@ -36,6 +38,7 @@ def one_graph(found: Values, label: str) -> None:
     graphs_made(run, label, 1)
     really_compiled(run, label)
     no_break(run, label)
+    no_stranger(run, label)
     if found["outside"]:
         raise NotYet(
             label,
@@ -54,6 +57,23 @@ def no_break(run: Run, label: str) -> None:
     raise NotYet(label, f"went back to Python {at}", "no break is wanted", f"Look up {stop.gb or stop.reason}.")
 
 
+def no_stranger(run: Run, label: str) -> None:
+    """NotYet if a graph holds an operation that is not PyTorch's own: what runs in it, nobody compiles."""
+    for target in calls_of(run):
+        if is_custom(target):
+            raise NotYet(label, f"hides work in {target}", "PyTorch's own operations are wanted", "Look at the graph.")
+
+
+def is_custom(target: str) -> bool:
+    """True for a custom operator, or a function that Dynamo was told not to read."""
+    return not target.startswith(_OWN)
+
+
 def calls_of(run: Run) -> list[str]:
-    """Targets of all operations of the Dynamo graphs, in order."""
-    return [node.target for graph in run.graphs for node in graph.calls()]
+    """Targets of all operations of the Dynamo graphs and of the bodies in them, in order."""
+    return [target for graph in run.graphs for target in _targets(graph)]
+
+
+def _targets(graph: Graph) -> list[str]:
+    inner = [target for body in graph.inner for target in _targets(body)]
+    return [node.target for node in graph.calls()] + inner

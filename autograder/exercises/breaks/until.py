@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.breaks.seen import calls_of, no_break
+from autograder.exercises.breaks.seen import calls_of, no_break, no_stranger
 from autograder.judging import called, graphs_made, same_numbers
 from compilescope import observe
 
@@ -59,6 +59,7 @@ def judge(asked: Values, found: Values) -> None:
         if number == 1:
             graphs_made(one["run"], label, 1)
             no_break(one["run"], label)
+            no_stranger(one["run"], label)
         elif one["run"].graphs:
             again = f"made {len(one['run'].graphs)} graphs more"
             raise NotYet(label, again, "one graph serves any number of steps", "Look at what fixes the number.")
@@ -133,6 +134,25 @@ def root(a):
             "is off by",
         ),
         KnownMistake(_START + _LOOP.replace("int64)))", "int64)))[0]"), "returned a Tensor"),
+        KnownMistake(  # the loop hides in a custom operator
+            _START
+            + """
+@torch.library.custom_op("hidden::root", mutates_args=())
+def work(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    x, steps = torch.ones_like(a), 0
+    while (x * x - a).abs().max() > 1e-3:
+        x, steps = (x + a / x) / 2, steps + 1
+    return x, torch.tensor(steps)
+
+@work.register_fake
+def _(a):
+    return torch.empty_like(a), torch.empty((), dtype=torch.int64)
+
+def root(a):
+    return work(a)
+""",
+            "hides work in",
+        ),
         KnownMistake(_START + _LOOP.replace("1e-3", "1e-1"), "is off by"),
         KnownMistake(  # each element on its own
             _START + _LOOP.replace("(x * x - a).abs().max() > 1e-3", "(x * x - a).abs() > 1e-3"),
