@@ -19,7 +19,7 @@ from compilescope.torch_internals.functions import is_compiled
 WARMUP = 3
 MOST_WARMUP = 12
 SETTLED = 1.3
-"""Warm-up ends when a call took no longer than this times the fastest one so far, or after `MOST_WARMUP` calls."""
+"""Warm-up ends when a call took about as long as the fastest one so far, within this factor, or after `MOST_WARMUP`."""
 FEWEST, MOST = 10, 200
 SHORTEST_SAMPLE = 1e-3
 """Seconds: functions that are faster are called several times in a sample, unless caches are flushed."""
@@ -147,7 +147,7 @@ def _warm(call: Callable[[], object], clock: Stopwatch) -> list[float]:
     found: list[float] = []
     while len(found) < MOST_WARMUP:
         found.append(clock.seconds(call, 1))
-        if len(found) >= WARMUP and found[-1] <= SETTLED * min(found[:-1]):
+        if len(found) >= WARMUP and 1 / SETTLED <= found[-1] / max(min(found[:-1]), 1e-12) <= SETTLED:
             break
     return found
 
