@@ -17,6 +17,8 @@ COMMANDS = {
     "check": ("prove", "main", "prove each lesson: solved, unsolved, known mistakes, budgets, leaks"),
     "progress": ("standing", "main", "where a learner, or a class, stands in the course"),
     "preflight": ("preflight", "main", "mend submissions that nbgrader cannot read"),
+    "grade": ("grading.command", "main_grade", "grade a class's submissions in a sandbox, into nbgrader's gradebook"),
+    "status": ("grading.status", "main", "who is graded, how fast, what failed"),
 }
 """Command to its module in this package, its function, and its help; a module is imported only for its own command."""
 
@@ -37,7 +39,27 @@ def parser() -> argparse.ArgumentParser:
     )
     of["progress"].add_argument("--class", dest="of_class", action="store_true", help="one line a student in FOLDER")
     of["preflight"].add_argument("lesson", metavar="LESSON")
+    add_grading(of["grade"], of["status"])
     return made
+
+
+def add_grading(grade: argparse.ArgumentParser, status: argparse.ArgumentParser) -> None:
+    """The options of `grade` and `status`."""
+    for one in (grade, status):
+        one.add_argument("lesson", metavar="LESSON", help="01_basic_compile, or 1")
+        one.add_argument("--course", metavar="FOLDER", help="the course's folder, if it is not this one")
+    grade.add_argument("--only", nargs="+", metavar="STUDENT", help="these students only")
+    grade.add_argument("--regrade", action="store_true", help="grade again what is graded; manual scores stay")
+    grade.add_argument("--retry", choices=["failed"], help="also what failed through no fault of the student")
+    grade.add_argument(
+        "--workers", type=int, metavar="N", help="submissions at once (default: cores, as memory allows)"
+    )
+    grade.add_argument("--memory", type=float, default=3.0, metavar="GB", help="for one submission (default 3)")
+    grade.add_argument("--cell", type=float, default=120.0, metavar="S", help="seconds for one cell (default 120)")
+    grade.add_argument("--wall", type=float, default=240.0, metavar="S", help="seconds for one exercise (default 240)")
+    grade.add_argument("--no-sandbox", action="store_true", help="without isolation: only for answers of your own")
+    status.add_argument("--watch", action="store_true", help="every two seconds")
+    status.add_argument("--page", metavar="FILE", help="also as an HTML page")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,13 +37,15 @@ class Result(TypedDict):
 class Examiner:
     """One worker's sandbox and questions for a lesson; a context manager."""
 
-    def __init__(self, lesson: Lesson, limits: Limits | None = None, cache: Path | None = None) -> None:
+    def __init__(
+        self, lesson: Lesson, limits: Limits | None = None, cache: Path | None = None, isolated: bool = True
+    ) -> None:
         self.lesson, self.limits = lesson, limits or Limits()
         self.released = nbformat.reads(lesson.learner.read_text(encoding="utf-8"), as_version=4)
         checks = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self.released.cells}
         exercises = [exercise for exercise in of_lesson(lesson.name) if f"{exercise.name}_check" in checks]
-        self._bubble = Bubble(exercises, cache)
-        self._cache, self._exercises = cache, exercises
+        self._bubble = Bubble(exercises, cache, isolated=isolated)
+        self._exercises = exercises
         self.questions = [Question.of(exercise) for exercise in exercises]
 
     def __enter__(self) -> Examiner:
@@ -109,9 +110,3 @@ def read_notebook(path: Path, released: NotebookNode) -> NotebookNode:
         raise Unreadable(f"has {len(notebook.cells)} cells, and at most {MOST_CELLS} are run")
     mend_cells(notebook, [cell for cell in released.cells if cell.metadata.get("nbgrader")])
     return notebook
-
-
-def key_of(path: Path, stamp: str) -> str:
-    """Names one grading of one file: the same bytes, by the same grader, with the same questions."""
-    content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-    return hashlib.sha256(stamp.encode() + b"\0" + content).hexdigest()[:24]

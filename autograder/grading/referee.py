@@ -9,7 +9,8 @@ from typing import Any
 
 from autograder.exercise import Check, Draw, Exercise, NotYet, Values, start_clean
 from autograder.quiet import quiet
-from autograder.sandbox.bubble import Bubble, Job
+from autograder.sandbox.bubble import Bubble
+from autograder.sandbox.job import Job
 from autograder.sandbox.limits import SAID, Limits
 from autograder.sandbox.visible import probe_of
 from autograder.wire import encode, plain

@@ -9,15 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import shutil
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,17 +23,31 @@ from autograder.errors import CourseError
 from autograder.exercise import Exercise
 from autograder.nbgrader_config import ROOT
 from autograder.sandbox import as_nobody
+from autograder.sandbox.job import Job
 from autograder.sandbox.limits import Limits
 from autograder.sandbox.visible import write_library
-from autograder.wire import WireError, decode, encode
 
-_LENGTH = struct.Struct("<Q")
 START_SECONDS = 120.0
 INSTALL = "Install bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap)"
 
 
 class SandboxError(CourseError):
     """No sandbox on this machine, or it broke."""
+
+
+def require_sandbox() -> None:
+    """SandboxError, with the remedy, unless bubblewrap is here and may make its namespaces."""
+    remedy = "Or grade answers that you trust with --no-sandbox"
+    if shutil.which("bwrap") is None:
+        raise SandboxError(f"There is no sandbox on this machine. {INSTALL}. {remedy}.")
+    command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        allow = "sysctl kernel.unprivileged_userns_clone=1, or Ubuntu's AppArmor profile for bwrap"
+        raise SandboxError(
+            f"bubblewrap may not make a sandbox here ({said}). Allow user namespaces ({allow}). {remedy}."
+        )
 
 
 def bwrap_command(library: Path, cache: Path, gpu: bool) -> tuple[list[str], list[Path]]:
@@ -97,24 +108,24 @@ def environment() -> dict[str, str]:
 class Bubble:
     """One sandbox with its zygote. `cache` is the trusted compile cache; without it each job compiles everything."""
 
-    def __init__(self, exercises: Iterable[Exercise], cache: Path | None = None, gpu: bool = False) -> None:
-        if shutil.which("bwrap") is None:
-            raise SandboxError(f"There is no sandbox here. {INSTALL}.")
+    def __init__(
+        self, exercises: Iterable[Exercise], cache: Path | None = None, *, gpu: bool = False, isolated: bool = True
+    ) -> None:
+        self._isolated = isolated
         self._folder = Path(tempfile.mkdtemp(prefix="course-sandbox-"))
         self._gpu, self._number = gpu, 0
         self._folder.chmod(0o755)
         library = self._folder / "library"
         write_library(library, exercises)
-        for name in ("compilescope", "assets"):
+        for name in ("compilescope", "assets") if isolated else ():
             (library / name).mkdir()
         self._empty = self._folder / "cache"
         self._empty.mkdir()
-        command, shown = bwrap_command(library, cache or self._empty, gpu)
+        command, shown = bwrap_command(library, cache or self._empty, gpu) if isolated else ([], [])
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = [sys.executable, "-m", "autograder.sandbox.zygote", str(theirs.fileno())]
-        if os.geteuid() == 0:
-            outer = [sys.executable, "-I", str(as_nobody.__file__), *map(str, shown), "--", *command]
-            command = outer
+        if isolated and os.geteuid() == 0:
+            command = [sys.executable, "-I", str(as_nobody.__file__), *map(str, shown), "--", *command]
         self._log = (self._folder / "log").open("w+b")
         self._process = subprocess.Popen(
             [*command, *program],
@@ -146,7 +157,7 @@ class Bubble:
         self._number += 1
         channel, theirs = socket.socketpair()
         reading, writing = os.pipe()
-        order = {"start": self._number, "limits": asdict(limits), "gpu": self._gpu}
+        order = {"start": self._number, "limits": asdict(limits), "gpu": self._gpu, "isolated": self._isolated}
         try:
             socket.send_fds(self._control, [json.dumps(order).encode()], [theirs.fileno(), writing])
         except OSError as error:
@@ -189,112 +200,3 @@ class Bubble:
         why = words[-1][:200] if words else "it gave no reason"
         remedy = "If it says that namespaces are not permitted, see docs/instructors.md, or grade with --no-sandbox."
         return SandboxError(f"The sandbox did not start: {why}. {remedy}")
-
-
-class Job:
-    """One process inside. Read `frames` until they end; then `why` says what ended it ("" if it was the answer)."""
-
-    def __init__(self, bubble: Bubble, number: int, limits: Limits, channel: socket.socket, output: int) -> None:
-        self.limits, self.why, self.output = limits, "", b""
-        self._bubble, self._number, self._channel, self._output = bubble, number, channel, output
-        self._printed, self._ended, self._closing, self._buffer = 0, False, False, bytearray()
-        self._began = self._step = time.monotonic()
-        channel.setblocking(False)
-        os.set_blocking(output, False)
-
-    def send(self, values: Any) -> None:
-        """One frame to the job. A job that does not read is ended."""
-        message = encode(values, strict=True)
-        left = memoryview(_LENGTH.pack(len(message)) + message)
-        while left and not self._ended:
-            self._look([self._channel])
-            with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-                left = left[self._channel.send(left[: 1 << 20]) :]
-        self._step = time.monotonic()
-
-    def frames(self) -> Iterator[Any]:
-        """What the job says, frame by frame, until it ends or a limit ends it."""
-        while not self._ended or self._buffer:
-            try:
-                frame = self._next_frame()
-            except WireError:
-                self.end("message")
-                return
-            if frame is not None:
-                self._step = time.monotonic()
-                yield frame
-            elif self._ended:
-                return
-            else:
-                self._look([])
-
-    def end(self, why: str = "") -> None:
-        """End it, and wait until nothing of it is left."""
-        self.why, self._closing = self.why or why, True
-        if not self._ended:
-            self._bubble.kill(self._number, why)
-        while not self._ended:
-            self._hear()
-        self._channel.close()
-        with contextlib.suppress(OSError):
-            os.close(self._output)
-        self._output = -1
-
-    def _next_frame(self) -> Any:
-        if len(self._buffer) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._buffer)
-        if length > 256_000_000:
-            raise WireError("The frame is too long.")
-        if len(self._buffer) < _LENGTH.size + length:
-            return None
-        message = bytes(self._buffer[_LENGTH.size : _LENGTH.size + length])
-        del self._buffer[: _LENGTH.size + length]
-        return decode(message)
-
-    def _look(self, writing: Sequence[socket.socket]) -> None:
-        """Wait for the next thing to happen, and take it in."""
-        now = time.monotonic()
-        left = min(self._began + self.limits.wall - now, self._step + self.limits.cell - now)
-        if left <= 0:
-            self.end("cell" if self._step + self.limits.cell <= now else "wall")
-            return
-        sources: list[Any] = [self._channel, self._output, self._bubble]
-        readable, _, _ = select.select([one for one in sources if one != -1], writing, [], min(left, 1.0))
-        if self._output in readable:
-            self._take_output()
-        if self._channel in readable:
-            self._take_words()
-        if self._bubble in readable:
-            self._hear()
-            self._take_words()
-            self._take_output()
-
-    def _take_words(self) -> None:
-        with contextlib.suppress(BlockingIOError, ConnectionResetError):
-            while piece := self._channel.recv(1 << 20):
-                self._buffer += piece
-                if len(self._buffer) > 257_000_000:
-                    self.end("message")
-                    return
-
-    def _take_output(self) -> None:
-        for _ in range(64):
-            try:
-                piece = os.read(self._output, 1 << 16) if self._output != -1 else b""
-            except (BlockingIOError, OSError):
-                return
-            if not piece:
-                return
-            self._printed += len(piece)
-            self.output += piece[: max(0, self.limits.kept_output - len(self.output))]
-            if self._printed > self.limits.output:
-                self.end("output")
-                return
-
-    def _hear(self) -> None:
-        said = self._bubble.said()
-        if said.get("ended") == self._number:
-            self._ended = True
-            if not self._closing:
-                self.why = self.why or said["why"] or "ended"

@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def obey(control: socket.socket, jobs: dict[int, Job]) -> bool:
     order: dict[str, Any] = json.loads(data)
     if "start" in order:
         limits = Limits(**order["limits"])
-        jobs[order["start"]] = Job(start(limits, descriptors, control, order["gpu"]), limits)
+        jobs[order["start"]] = Job(start(limits, descriptors, control, order["gpu"], order["isolated"]), limits)
         for descriptor in descriptors:
             os.close(descriptor)
     elif order["kill"] in jobs:
@@ -80,7 +81,7 @@ def obey(control: socket.socket, jobs: dict[int, Job]) -> bool:
     return True
 
 
-def start(limits: Limits, descriptors: list[int], control: socket.socket, gpu: bool) -> int:
+def start(limits: Limits, descriptors: list[int], control: socket.socket, gpu: bool, isolated: bool) -> int:
     """Fork a job; its pid."""
     pid = os.fork()
     if pid:
@@ -90,8 +91,13 @@ def start(limits: Limits, descriptors: list[int], control: socket.socket, gpu: b
         namespaces.die_with_parent()
         control.close()
         namespaces.hide_memory(False)
-        namespaces.unshare()
-        code = as_init(limits, descriptors, gpu)
+        if isolated:
+            namespaces.unshare()
+            code = as_init(limits, descriptors, gpu)
+        else:
+            namespaces.set_limits(limits, gpu)
+            inside.run(descriptors[0], descriptors[1], tempfile.mkdtemp())
+            code = 0
     except BaseException as error:
         os.write(descriptors[1], f"sandbox: {error}\n".encode())
     finally:
@@ -113,7 +119,7 @@ def as_init(limits: Limits, descriptors: list[int], gpu: bool) -> int:
     if job == 0:
         namespaces.hide_memory(False)
         namespaces.set_limits(limits, gpu)
-        inside.run(*descriptors)
+        inside.run(descriptors[0], descriptors[1])
         os._exit(0)
     for descriptor in descriptors:
         os.close(descriptor)
