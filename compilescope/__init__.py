@@ -9,9 +9,11 @@ from compilescope.facts import Run
 from compilescope.interpret import interpret
 from compilescope.observe import observe
 from compilescope.ranks import on_ranks
+from compilescope.recorded_ranks import recorded_placements
 from compilescope.replay import replayed
 from compilescope.text import describe
 from compilescope.timing import compare_speed, measure
+from compilescope.torch_internals.modes import mode_options
 from compilescope.trace import every_rank, from_trace
 from compilescope.views import (
     autotuning,
@@ -22,6 +24,7 @@ from compilescope.views import (
     kernel_bars,
     lane_plot,
     mode_frontier,
+    placement_bars,
     road,
     saved_bars,
     side_by_side,
@@ -49,8 +52,11 @@ __all__ = [
     "lane_plot",
     "measure",
     "mode_frontier",
+    "mode_options",
     "observe",
     "on_ranks",
+    "placement_bars",
+    "recorded_placements",
     "replayed",
     "road",
     "save_html",

@@ -140,3 +140,58 @@ class Ranks:
             return Ranks(stored["function"], stored["world"], stored["backend"], ranks, tuple(stored["notes"]))
         except (json.JSONDecodeError, cattrs.BaseValidationError, KeyError, TypeError) as error:
             raise ValueError("These are no recorded ranks: write them with Ranks.to_json().") from error
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One way to compile under DDP or FSDP2, measured: graphs and breaks of rank 0, and its times."""
+
+    placement: str
+    graphs: int
+    pieces: int
+    """Graphs that the backend compiled."""
+    breaks: int
+    step_ms: float
+    """Median of a forward and backward pass, milliseconds."""
+    first_s: float | None = None
+    """Seconds of the first step."""
+    quarter_ms: tuple[float, float] | None = None
+    """The quartiles of the steps, milliseconds."""
+
+
+@dataclass(frozen=True)
+class PlacementTable:
+    """A recording of placements side by side, and where it comes from."""
+
+    device: str
+    backend: str
+    torch: str
+    date: str
+    rows: tuple[Placement, ...]
+
+    def row(self, placement: str) -> Placement:
+        """The row of that name; KeyError if there is none."""
+        for one in self.rows:
+            if one.placement == placement:
+                return one
+        raise KeyError(placement)
+
+    def faster_than_plain(self) -> str:
+        """Which has faster steps than plain DDP, compiled inside: ``inside``, ``one graph``, ``both``, ``neither``."""
+        plain = self.row("DDP, not compiled").step_ms
+        names = {"inside": "DDP, compiled inside", "one graph": "DDP, inside, optimize_ddp=False"}
+        faster = [short for short, name in names.items() if self.row(name).step_ms < plain]
+        return {0: "neither", 1: "".join(faster), 2: "both"}[len(faster)]
+
+    def sentence(self) -> str:
+        """Where it comes from, in one line."""
+        when = f", {self.date}" if self.date else ""
+        return f"recorded on {self.device}, {self.backend}, torch {self.torch}{when}"
+
+    @staticmethod
+    def from_json(text: str) -> PlacementTable:
+        """The table from the text of a recording. Raises ValueError with a sentence if it is none."""
+        try:
+            return cattrs.structure(json.loads(text), PlacementTable)
+        except (json.JSONDecodeError, cattrs.BaseValidationError, KeyError, TypeError) as error:
+            raise ValueError("This is no recording of placements: benchmarks/placements.py writes one.") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import io
@@ -11,7 +12,7 @@ import pickle
 import sys
 import types
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -83,8 +84,27 @@ def pack(fn: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
 
 def _dumps(value: Any) -> bytes:
     buffer = io.BytesIO()
-    _Pickler(buffer).dump(value)
+    with _modules_of_no_file_by_value():
+        _Pickler(buffer).dump(value)
     return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _modules_of_no_file_by_value() -> Iterator[None]:
+    """Another process cannot import a module that somebody put together here."""
+    made = [
+        module
+        for name, module in list(sys.modules.items())
+        if type(module) is types.ModuleType and module.__name__ == name and module.__spec__ is None
+    ]
+    made = [module for module in made if not hasattr(module, "__file__") and module.__name__ != "__main__"]
+    for module in made:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in made:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _blame(fn: Callable[..., Any], args: tuple[Any, ...], error: Exception) -> str:

@@ -12,6 +12,7 @@ from compilescope.views.guard_tree import guard_tree
 from compilescope.views.kernel_bars import kernel_bars
 from compilescope.views.lane_plot import lane_plot
 from compilescope.views.mode_frontier import mode_frontier
+from compilescope.views.placement_bars import placement_bars
 from compilescope.views.ranks import side_by_side
 from compilescope.views.saved_bars import saved_bars
 from compilescope.views.time_plot import time_plot
@@ -26,6 +27,7 @@ __all__ = [
     "kernel_bars",
     "lane_plot",
     "mode_frontier",
+    "placement_bars",
     "road",
     "saved_bars",
     "side_by_side",

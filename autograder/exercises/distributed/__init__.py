@@ -1,0 +1,1 @@
+"""The exercises of lesson 6, one module each."""

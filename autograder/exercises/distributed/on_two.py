@@ -1,0 +1,170 @@
+"""What the checks of lesson 6 share: a model, an answer that runs on two ranks, and what is compared of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F  # noqa: N812 - as PyTorch's own documentation writes it
+from torch import nn
+
+from autograder.exercise import Draw, NotYet, Values
+from autograder.judging import really_compiled, same_numbers
+from compilescope import on_ranks
+from compilescope.facts import Run
+from compilescope.ranks import NotSendableError, RankError
+
+PATIENCE = 4.0
+"""Seconds without computing after which the ranks of a check count as waiting for each other."""
+
+
+class Block(nn.Module):
+    """A residual block, [rows, width] → [rows, width]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows in, rows out."""
+        out: torch.Tensor = x + self.down(F.silu(self.up(x)))
+        return out
+
+
+class Stack(nn.Module):
+    """Blocks, and a head that belongs to none of them: [rows, width] → [rows]."""
+
+    def __init__(self, width: int, blocks: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows in, one number a row out."""
+        for block in self.blocks:
+            x = block(x)
+        out: torch.Tensor = self.head(x).squeeze(-1)
+        return out
+
+
+def drawn(draw: Draw, least: int = 2) -> Values:
+    """A model by size and seed, and three batches for two ranks."""
+    width, rows = draw.size(5, 11), 2 * draw.size(3, 8)
+    return {
+        "width": width,
+        "blocks": draw.size(least, 4),
+        "seed": draw.size(0, 10**6),
+        "lr": draw.number(0.02, 0.05),
+        "x": [draw.tensor(rows, width).cpu() for _ in range(3)],
+        "y": [draw.tensor(rows).cpu() for _ in range(3)],
+    }
+
+
+def model_of(asked: Values) -> Stack:
+    """The same weights on every rank and in the judge."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.manual_seed(asked["seed"])
+        return Stack(asked["width"], asked["blocks"])
+
+
+def trained(wrap: Callable[[Any], Any], asked: Values) -> Values:
+    """On a rank: three steps on this rank's rows; weights by the plain model's names, keys by the wrapper's."""
+    here = torch.get_default_device()
+    model = model_of(asked).to(here)
+    wrapped = wrap(model)
+    wrapped = model if wrapped is None else wrapped
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=asked["lr"])
+    mine = slice(dist.get_rank(), None, dist.get_world_size())
+    for x, y in zip(asked["x"], asked["y"], strict=True):
+        optimizer.zero_grad()
+        F.mse_loss(wrapped(x[mine].to(here)), y[mine].to(here)).backward()
+        optimizer.step()
+    weights = {name: whole(value) for name, value in model.named_parameters()}
+    return {"weights": weights, "keys": list(wrapped.state_dict())}
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """A plain tensor, gathered where it lies in shards."""
+    full: torch.Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value  # type: ignore[operator]
+    return full.detach().clone()
+
+
+def same_training(label: str, asked: Values, results: list[Values]) -> None:
+    """NotYet unless both ranks have the weights of one process that trained on all rows, in float64."""
+    twin = model_of(asked).double()
+    optimizer = torch.optim.SGD(twin.parameters(), lr=asked["lr"])
+    for x, y in zip(asked["x"], asked["y"], strict=True):
+        optimizer.zero_grad()
+        F.mse_loss(twin(x.double()), y.double()).backward()
+        optimizer.step()
+    by_name = [{plain_name(name): value for name, value in one["weights"].items()} for one in results]
+    for name, want in twin.named_parameters():
+        first, second = (weights.get(name) for weights in by_name)
+        if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor) and not torch.equal(first, second):
+            differ = f"left {name} different on rank 0 and rank 1"
+            raise NotYet(label, differ, "both ranks must end with the same weights", "Look at what adds up gradients.")
+        same_numbers(f"After 3 steps {name}", first, want.detach(), torch.float32)
+
+
+def plain_name(name: str) -> str:
+    """A parameter's name without what torch.compile puts in."""
+    return name.replace("_orig_mod.", "")
+
+
+def ranks_of(label: str, fn: Callable[..., Any], *args: Any, **options: Any) -> Values:
+    """What `on_ranks` gives, as values: runs, results, and of each rank what happened in its last step.
+
+    NotYet with the rank and the line if a rank raised, died or waits for ever.
+    """
+    try:
+        ranks = on_ranks(fn, *args, patience=PATIENCE, limit=60.0, **options)
+    except RankError as error:
+        raise _told(label, error) from None
+    except NotSendableError:
+        remedy = "Look at what it uses from outside: make that inside."
+        raise NotYet(
+            label, "uses something that cannot leave the notebook", "ranks are other processes", remedy
+        ) from None
+    steps = [
+        [{"kind": one.kind, "name": one.name, "part": one.part, "inside": one.inside} for one in rank.last_step()]
+        for rank in ranks
+    ]
+    return {"runs": list(ranks.runs), "results": list(ranks.results), "steps": steps}
+
+
+def _told(label: str, error: RankError) -> NotYet:
+    if error.reason in ("stuck", "late"):
+        return NotYet(
+            label, "left the ranks waiting for each other", "each rank must call the same collectives", _at(error)
+        )
+    if error.reason == "raised":
+        words = error.message.split()
+        said = " ".join(words[:10]) + (" …" if len(words) > 10 else "")
+        look = f"Look at {error.steps[-1][3] or error.steps[-1][2]}." if error.steps else ""
+        return NotYet(label, f"raised {error.kind} on rank {error.rank}: {said}", "a result is wanted", look)
+    return NotYet(label, "ended a rank", "each rank must come to its end", "Look for exit().")
+
+
+def _at(error: RankError) -> str:
+    for line in error.details:
+        if ": " in line:
+            return f"Look at {line.rpartition(': ')[2]}."
+    return "Look for a collective that not every rank comes to."
+
+
+def no_breaks(label: str, run: Run, look: str) -> None:
+    """NotYet if nothing was compiled, only captured, or if there is a graph break."""
+    if not run.graphs:
+        raise NotYet(label, "compiled nothing", "a compiled forward is wanted", "Look for what you compile, and where.")
+    really_compiled(run, label)
+    stops = [one for one in run.breaks if not one.in_callee]
+    if stops:
+        many = "a graph break" if len(stops) == 1 else f"{len(stops)} graph breaks"
+        raise NotYet(label, f"made {many} ({stops[0].gb or stops[0].reason})", "this exercise wants none", look)
+
+
+def operations(run: Run, name: str) -> int:
+    """How many operations of the Dynamo graphs carry `name` in their target."""
+    return sum(name in node.target for _, node in run.walk_nodes("dynamo") if node.op == "call")
