@@ -107,6 +107,26 @@ def record(recipe: Path, out: Path, seconds: float = 400) -> Path:
     return path
 
 
+def record_rounds(recipe: Path, known: Path, out: Path, seconds: float = 400) -> Path:
+    """A recorded table of modes, `known`, with its steady states measured anew, in rounds; gives the new file's path.
+
+    Raises ValueError if the recipe changed since, RuntimeError without a GPU.
+    """
+    import torch
+
+    from compilescope.rounds import in_rounds
+
+    if not torch.cuda.is_available():
+        raise RuntimeError("There is no GPU here: a recording needs one.")
+    if json.loads(known.read_text(encoding="utf-8")).get("recipe") != recipe_hash(recipe):
+        raise ValueError(f"{recipe.name} changed after {known.name} was recorded: record it as a whole.")
+    path = out / f"{recipe.stem}.json"
+    for modes in in_rounds(recipe, recorded_modes(known.stem, known.parent), "cuda", seconds):
+        _write(path, recipe, {"modes": _clean(json.loads(modes.to_json()))})
+        print(*(f"{one.workload}, {one.mode}: {one.steady_us}" for one in modes.trials), sep="\n", flush=True)
+    return path
+
+
 def _write(path: Path, recipe: Path, facts: dict[str, Any]) -> None:
     stored = {"recipe": recipe_hash(recipe), **facts}
     path.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -200,6 +220,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="recipes to run; all of them if none is named")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where the recordings go")
     parser.add_argument("--seconds", type=float, default=400, help="no further trial of a table begins after these")
+    parser.add_argument("--rounds", type=Path, help="a recorded table whose steady states are to be measured anew")
     parser.add_argument("--check", action="store_true", help="only say which recordings are stale")
     options = parser.parse_args(arguments)
     if options.check:
@@ -210,8 +231,11 @@ def main(arguments: list[str] | None = None) -> int:
     for recipe in sorted((FOLDER / "recipes").glob("*.py")):
         if not options.names or recipe.stem in options.names:
             try:
-                print(f"{record(recipe, options.out, options.seconds)}")
-            except RuntimeError as error:
+                if options.rounds:
+                    print(record_rounds(recipe, options.rounds, options.out, options.seconds))
+                else:
+                    print(record(recipe, options.out, options.seconds))
+            except (RuntimeError, ValueError) as error:
                 print(error, file=sys.stderr)
                 return 1
     return 0

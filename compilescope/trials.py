@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import gc
 import inspect
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -39,8 +40,7 @@ def attempt(name: str, mode: str, make: Callable[[str], Case], device: str) -> T
             for reached in _stages(trial, make, device):
                 trial = reached
     except Exception as error:
-        first = (str(error).strip().splitlines() or [""])[0]
-        trial = dataclasses.replace(trial, error=f"{type(error).__name__}: {first}"[:400])
+        trial = dataclasses.replace(trial, error=one_line(error))
     finally:
         torch.compiler.reset()
         torch.set_float32_matmul_precision("highest")
@@ -50,15 +50,23 @@ def attempt(name: str, mode: str, make: Callable[[str], Case], device: str) -> T
 
 def _stages(trial: Trial, make: Callable[[str], Case], device: str) -> Iterator[Trial]:
     torch.compiler.reset()
-    torch.manual_seed(0)
-    case = make(device)
+    made = subject(trial.mode, make, device)
     held = _collect(device)
-    model, calls = case["model"], case["calls"]
-    use = case.get("use") or (lambda fn, args: fn(*args))
-    compiled = _compiled(model, trial.mode, case.get("dynamic"))
+    for reached in first_calls(trial, made, device):
+        trial = reached
+        yield trial
+    trial = dataclasses.replace(trial, **steady({trial.mode: made}, device, STEADY_SECONDS)[trial.mode])
+    yield trial
+    if device == "cuda":
+        trial = dataclasses.replace(trial, **_launched(made), **_memory(made, held))
+        yield trial
+
+
+def first_calls(trial: Trial, made: Subject, device: str) -> Iterator[Trial]:
+    """The trial with each of the first calls, then with its rounding. Raises what a call raises, after its facts."""
     runs: list[Run] = []
-    for number in range(max(FIRST_CALLS, case.get("first_calls", 0))):
-        timed, run, error = _observed(use, compiled, calls[number % len(calls)], device)
+    for number in range(made.first_calls):
+        timed, run, error = _observed(made, number, device)
         runs.append(run)
         trial = dataclasses.replace(
             trial, calls=(*trial.calls, timed), cuda_graphs=_graphs(runs), autotuning=_tables(runs)
@@ -66,28 +74,43 @@ def _stages(trial: Trial, make: Callable[[str], Case], device: str) -> Iterator[
         yield trial
         if error:
             raise error
-    if case.get("reference", True):
-        trial = dataclasses.replace(trial, rounding=_rounding(model, compiled, calls[0]))
-    yield trial
-    trial = dataclasses.replace(trial, **_steady(use, compiled, calls, device))
-    yield trial
-    if device == "cuda":
-        trial = dataclasses.replace(trial, **_launched(use, compiled, calls), **_memory(use, compiled, calls, held))
-        yield trial
+    if made.reference:
+        yield dataclasses.replace(trial, rounding=_rounding(made))
 
 
-def _compiled(model: Any, mode: str, dynamic: bool | None) -> Any:
-    return model if mode == "eager" else torch.compile(model, mode=mode, dynamic=dynamic)
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A workload in one mode, ready to be called: ``call(0)``, ``call(1)``… take its arguments in turn."""
+
+    model: Any
+    compiled: Any
+    calls: list[tuple[Any, ...]]
+    use: Callable[..., Any]
+    first_calls: int
+    reference: bool
+
+    def call(self, number: int) -> None:
+        """One call."""
+        self.use(self.compiled, self.calls[number % len(self.calls)])
 
 
-def _observed(
-    use: Callable[..., Any], compiled: Any, args: Any, device: str
-) -> tuple[TimedCall, Run, Exception | None]:
+def subject(mode: str, make: Callable[[str], Case], device: str) -> Subject:
+    """The workload that `make` describes, in that mode, always with the same weights and inputs."""
+    torch.manual_seed(0)
+    case = make(device)
+    model = case["model"]
+    compiled = model if mode == "eager" else torch.compile(model, mode=mode, dynamic=case.get("dynamic"))
+    use = case.get("use") or (lambda fn, args: fn(*args))
+    firsts = max(FIRST_CALLS, case.get("first_calls", 0))
+    return Subject(model, compiled, case["calls"], use, firsts, case.get("reference", True))
+
+
+def _observed(made: Subject, number: int, device: str) -> tuple[TimedCall, Run, Exception | None]:
     error = None
     with observe() as run:
         start = time.perf_counter()
         try:
-            use(compiled, args)
+            made.call(number)
         except Exception as raised:
             error = raised
         _wait(device)
@@ -114,27 +137,35 @@ def _tables(runs: list[Run]) -> tuple[Autotuning, ...]:
     return tuple(order[:MOST_TABLES])
 
 
-def _rounding(model: Any, compiled: Any, args: Any) -> float | None:
+def _rounding(made: Subject) -> float | None:
     def double(value: Any) -> Any:
         return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else copy.copy(value)
 
-    given = tuple(one.clone() if isinstance(one, torch.Tensor) else one for one in args)
-    exact = copy.deepcopy(model).double() if isinstance(model, torch.nn.Module) else model
-    want = exact(*map(double, args))
-    got = compiled(*given)
+    given = tuple(one.clone() if isinstance(one, torch.Tensor) else one for one in made.calls[0])
+    exact = copy.deepcopy(made.model).double() if isinstance(made.model, torch.nn.Module) else made.model
+    want = exact(*map(double, made.calls[0]))
+    got = made.compiled(*given)
     if not isinstance(want, torch.Tensor):
         return None
     return float((got.double() - want).norm() / want.norm())
 
 
-def _steady(use: Callable[..., Any], compiled: Any, calls: Any, device: str) -> dict[str, Any]:
-    times: list[float] = []
-    end = time.perf_counter() + STEADY_SECONDS
-    while len(times) < 200 and (time.perf_counter() < end or len(times) < 10):
-        start = time.perf_counter()
-        use(compiled, calls[len(times) % len(calls)])
-        _wait(device)
-        times.append(1e6 * (time.perf_counter() - start))
+def steady(subjects: dict[str, Subject], device: str, seconds: float) -> dict[str, dict[str, Any]]:
+    """Steady state of each, from calls in turn, round by round in random order, so that all meet the same machine."""
+    times: dict[str, list[float]] = {mode: [] for mode in subjects}
+    shuffled, end = random.Random(0), time.perf_counter() + seconds
+    number = 0
+    while number < 10 or (number < 1000 and time.perf_counter() < end):
+        for mode in shuffled.sample(list(subjects), len(subjects)):
+            start = time.perf_counter()
+            subjects[mode].call(number)
+            _wait(device)
+            times[mode].append(1e6 * (time.perf_counter() - start))
+        number += 1
+    return {mode: _median(found) for mode, found in times.items()}
+
+
+def _median(times: list[float]) -> dict[str, Any]:
     deciles = statistics.quantiles(times, n=10)
     return {
         "steady_us": statistics.median(times),
@@ -144,13 +175,13 @@ def _steady(use: Callable[..., Any], compiled: Any, calls: Any, device: str) -> 
     }
 
 
-def _launched(use: Callable[..., Any], compiled: Any, calls: Any) -> dict[str, Any]:
+def _launched(made: Subject) -> dict[str, Any]:
     from torch.profiler import ProfilerActivity, profile
 
-    rounds = max(3, len(calls))
+    rounds = max(3, len(made.calls))
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
         for number in range(rounds):
-            use(compiled, calls[number % len(calls)])
+            made.call(number)
         torch.cuda.synchronize()
     events = seen.events() or []
     kernels = sum(str(one.device_type).endswith("CUDA") and not one.name.startswith("Mem") for one in events)
@@ -158,10 +189,10 @@ def _launched(use: Callable[..., Any], compiled: Any, calls: Any) -> dict[str, A
     return {"kernels": kernels / rounds, "launches": launches / rounds}
 
 
-def _memory(use: Callable[..., Any], compiled: Any, calls: Any, held: tuple[int, int]) -> dict[str, Any]:
+def _memory(made: Subject, held: tuple[int, int]) -> dict[str, Any]:
     torch.cuda.reset_peak_memory_stats()
-    for args in calls:
-        use(compiled, args)
+    for number in range(len(made.calls)):
+        made.call(number)
     torch.cuda.synchronize()
     peak = torch.cuda.max_memory_allocated() - held[0]
     _, reserved = _collect("cuda")
@@ -171,6 +202,17 @@ def _memory(use: Callable[..., Any], compiled: Any, calls: Any, held: tuple[int,
 def _wait(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
+
+
+def one_line(error: Exception) -> str:
+    """Type and first line of what was raised."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}"[:400]
+
+
+def kept_by(device: str) -> int:
+    """Bytes that the allocator holds now, once unused memory is given back."""
+    return _collect(device)[1]
 
 
 def _collect(device: str) -> tuple[int, int]:
@@ -200,7 +242,7 @@ def tables(recipe: dict[str, Any], device: str, seconds: float) -> Iterator[Mode
     defaults = modes.option_defaults({option for given in options.values() for option in given})
     notes = ["The first call was observed by compilescope, which makes it a little slower."]
     found: list[Trial] = []
-    _import_everything(device)
+    prepare(device)
     for mode, name in ((m, n) for m in wanted for n in makers if m in makers[n].get("modes", wanted)):
         if (spent := time.perf_counter() - start) > seconds:
             notes.append(f"{name} in mode {mode} was left out: {spent:.0f} s were spent by then.")
@@ -210,8 +252,8 @@ def tables(recipe: dict[str, Any], device: str, seconds: float) -> Iterator[Mode
         yield ModeTable(Origin("live", device, torch.__version__), works, tuple(found), options, defaults, tuple(notes))
 
 
-def _import_everything(device: str) -> None:
-    """Inductor's imports and workers belong to no workload."""
+def prepare(device: str) -> None:
+    """Import Inductor and start its workers: these belong to no workload."""
     with torch.no_grad(), modes.cold_caches():
         square = torch.ones(64, 64, device=device)
         torch.compile(lambda x: (x @ x).sin(), mode="max-autotune" if device == "cuda" else None)(square)

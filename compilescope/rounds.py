@@ -1,0 +1,88 @@
+"""The steady state of every mode once more, all modes of a workload in turn: on a busy machine only this is fair.
+
+It fills in a table that `compilescope.trials` made. Modes that the table lacks are tried with all their facts first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from compilescope.facts_modes import ModeTable, Trial
+from compilescope.torch_internals import modes
+from compilescope.trials import Subject, first_calls, kept_by, one_line, prepare, steady, subject
+
+SECONDS = 5.0
+_ORDER = ("eager", "max-autotune", "max-autotune-no-cudagraphs", "default", "reduce-overhead")
+"""The first one is cold; the others find what was tuned or compiled before."""
+_UNKNOWN = 25.0
+
+
+def in_rounds(recipe: Path, table: ModeTable, device: str, seconds: float) -> Iterator[ModeTable]:
+    """The table with the steady states of one more workload, each time; `seconds` bound what is begun.
+
+    What there is no time for loses its steady state: it was not measured beside the others.
+    """
+    start = time.perf_counter()
+    prepare(device)
+    names = [one.name for one in table.workloads]
+    trials = {(one.workload, one.mode): one for one in table.trials}
+    for name in sorted(names, key=lambda one: sum(_expected(trials, one, mode) for mode in _ORDER)):
+        with torch.no_grad(), modes.cold_caches():
+            left = seconds - (time.perf_counter() - start)
+            trials |= _workload(recipe, name, trials, device, left)
+        torch.compiler.reset()
+        torch.set_float32_matmul_precision("highest")
+        order = sorted(trials.values(), key=lambda one: (names.index(one.workload), _ORDER.index(one.mode)))
+        notes = tuple(one for one in table.notes if "left out" not in one)
+        yield dataclasses.replace(table, trials=tuple(order), notes=notes)
+
+
+def _expected(trials: dict[tuple[str, str], Trial], name: str, mode: str) -> float:
+    """Seconds that this compile will take, as far as the table knows."""
+    like = trials.get((name, mode)) or trials.get((name, "max-autotune-no-cudagraphs"))
+    return (like.start_s or 0.0) if like is not None else _UNKNOWN
+
+
+def _workload(  # noqa: C901 - one after the other, each thing a mode goes through
+    recipe: Path, name: str, trials: dict[tuple[str, str], Trial], device: str, seconds: float
+) -> dict[tuple[str, str], Trial]:
+    end = time.perf_counter() + seconds
+    subjects: dict[str, Subject] = {}
+    found: dict[tuple[str, str], Trial] = {}
+    for mode in _ORDER:
+        made = runpy.run_path(str(recipe))["WORKLOADS"][name]  # code of its own: no cache is shared between modes
+        if mode not in made.get("modes", _ORDER) or (mode == "max-autotune" and made.get("group") == "precision"):
+            continue
+        known = trials.get((name, mode))
+        if known is not None:
+            found[name, mode] = dataclasses.replace(
+                known, steady_us=None, steady_low_us=None, steady_high_us=None, timed_calls=0
+            )
+        if time.perf_counter() + _expected(trials, name, mode) > end:
+            continue
+        try:
+            held = kept_by(device)
+            ready = subject(mode, made["make"], device)
+            if known is None:
+                found[name, mode] = _all_facts(Trial(name, mode), ready, device, held)
+            for number in range(2 * max(4, len(ready.calls))):
+                ready.call(number)
+            subjects[mode] = ready
+        except Exception as error:
+            found[name, mode] = dataclasses.replace(known or Trial(name, mode), error=one_line(error))
+    if subjects:
+        for mode, times in steady(subjects, device, SECONDS).items():
+            found[name, mode] = dataclasses.replace(found[name, mode], **times)
+    return found
+
+
+def _all_facts(trial: Trial, ready: Subject, device: str, held: int) -> Trial:
+    for reached in first_calls(trial, ready, device):
+        trial = reached
+    return dataclasses.replace(trial, kept_bytes=kept_by(device) - held)
