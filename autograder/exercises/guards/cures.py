@@ -10,15 +10,15 @@ from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Not
 from autograder.exercises.guards.served import always_compiled, compiles_at_most, each_call
 from autograder.judging import called, same_numbers
 
-NAMES = ("faded", "in_meters", "total")
-UNITS = {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "km": 1e3, "in": 0.0254, "ft": 0.3048, "yd": 0.9144, "mi": 1609.344}
+NAMES = ("faded", "to_meters", "summed")
+FACTORS = {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "km": 1e3, "in": 0.0254, "ft": 0.3048, "yd": 0.9144, "mi": 1609.344}
 MOST = 2
 
 
 def ask(draw: Draw) -> Values:
     """Ten calls of each function: tensors, units, and lists of growing length."""
     width = draw.size(3, 8)
-    units = [draw.choice(tuple(UNITS)) for _ in range(10 - len(UNITS))] + list(UNITS)
+    units = [draw.choice(tuple(FACTORS)) for _ in range(10 - len(FACTORS))] + list(FACTORS)
     return {
         "x": [draw.tensor(width).cpu() for _ in range(10)],
         "units": sorted(units, key=lambda _: draw.size(0, 10**6)),
@@ -29,17 +29,20 @@ def ask(draw: Draw) -> Values:
 def _inputs(asked: Values) -> dict[str, list[tuple[Any, ...]]]:
     return {
         "faded": [(x,) for x in asked["x"]],
-        "in_meters": list(zip(asked["x"], asked["units"], strict=True)),
-        "total": [(parts,) for parts in asked["parts"]],
+        "to_meters": list(zip(asked["x"], asked["units"], strict=True)),
+        "summed": [(parts,) for parts in asked["parts"]],
     }
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """The calls of each of the three, one run each."""
-    three = called("cured()", answer.cured)
+    three = called("three_cures()", answer.three_cures)
     if not isinstance(three, tuple | list) or len(three) != len(NAMES):
         raise NotYet(
-            "cured()", f"returned a {type(three).__name__}", "three functions are wanted", "Look at your return line."
+            "three_cures()",
+            f"returned a {type(three).__name__}",
+            "three functions are wanted",
+            "Look at your return line.",
         )
     inputs = _inputs(asked)
     return {name: each_call(name, fn, inputs[name]) for name, fn in zip(NAMES, three, strict=True)}
@@ -49,8 +52,8 @@ def judge(asked: Values, found: Values) -> str:
     """Numbers as in float64, and two compiles at most each."""
     exact = {
         "faded": [x.double() / number for number, x in enumerate(asked["x"], 1)],
-        "in_meters": [x.double() * UNITS[unit] for x, unit in zip(asked["x"], asked["units"], strict=True)],
-        "total": [sum(part.double() for part in parts) for parts in asked["parts"]],
+        "to_meters": [x.double() * FACTORS[unit] for x, unit in zip(asked["x"], asked["units"], strict=True)],
+        "summed": [sum(part.double() for part in parts) for parts in asked["parts"]],
     }
     for name in NAMES:
         results, run = found[name]["results"], found[name]["run"]
@@ -64,7 +67,7 @@ def judge(asked: Values, found: Values) -> str:
 _START = f"""import torch
 from torch import nn
 
-UNITS = {UNITS!r}
+FACTORS = {FACTORS!r}
 """
 _FADED = """
 class Faded(nn.Module):
@@ -77,15 +80,15 @@ class Faded(nn.Module):
         return x / self.step
 """
 _CURED = """
-def cured():
+def three_cures():
     def compiled(fn):
         return torch.compile(fn, backend="aot_eager")
 
-    scaled, summed = compiled(lambda x, k: x * k), compiled(lambda parts: parts.sum(0))
+    scaled, added = compiled(lambda x, k: x * k), compiled(lambda parts: parts.sum(0))
     return (
         compiled(Faded()),
-        lambda x, unit: scaled(x, torch.tensor(UNITS[unit])),
-        lambda parts: summed(torch.stack(parts)),
+        lambda x, unit: scaled(x, torch.tensor(FACTORS[unit])),
+        lambda parts: added(torch.stack(parts)),
     )
 """
 
@@ -93,14 +96,14 @@ EXERCISE = Exercise(
     name="guards_4",
     lesson="04_guards",
     points=3,
-    asks_for=("cured",),
+    asks_for=("three_cures",),
     check=Check(ask, probe, judge),
     hints=(
         "Look at the last three columns of the table above: the counter, the string, and the list each have a row.",
         "What changes at each call must be a tensor when it reaches the compiled function. Looking a string up and "
         "stacking a list can happen before, in plain Python.",
-        "faded: self.step = torch.tensor(0). in_meters: a plain function that looks UNITS[unit] up and calls a compiled "
-        "one with a tensor. total: torch.stack(parts) outside, .sum(0) inside.",
+        "faded: self.step = torch.tensor(0). to_meters: a plain function that looks FACTORS[unit] up, and calls a "
+        "compiled one with a tensor. summed: torch.stack(parts) outside, .sum(0) inside.",
     ),
     known_mistakes=(
         KnownMistake(_START + _FADED.replace("torch.tensor(0)", "torch.tensor(1)") + _CURED, "float64 result"),
@@ -112,25 +115,25 @@ EXERCISE = Exercise(
             _START
             + _FADED
             + _CURED.replace(
-                "lambda x, unit: scaled(x, torch.tensor(UNITS[unit]))", "compiled(lambda x, unit: x * UNITS[unit])"
+                "lambda x, unit: scaled(x, torch.tensor(FACTORS[unit]))", "compiled(lambda x, unit: x * FACTORS[unit])"
             ),
-            "in_meters",
+            "to_meters",
         ),
         KnownMistake(  # the list goes in
             _START
             + _FADED
-            + _CURED.replace("lambda parts: summed(torch.stack(parts))", "compiled(lambda parts: sum(parts))"),
-            "total",
+            + _CURED.replace("lambda parts: added(torch.stack(parts))", "compiled(lambda parts: sum(parts))"),
+            "summed",
         ),
         KnownMistake(  # no limit: it compiles each time
             _START
             + _FADED
             + """
 import torch._dynamo
-def cured():
+def three_cures():
     raised = torch._dynamo.config.patch(recompile_limit=64)
     compiled = lambda fn: raised(torch.compile(fn, backend="aot_eager"))
-    return compiled(Faded()), compiled(lambda x, unit: x * UNITS[unit]), compiled(lambda parts: sum(parts))
+    return compiled(Faded()), compiled(lambda x, unit: x * FACTORS[unit]), compiled(lambda parts: sum(parts))
 """,
             "at most 2 are wanted",
         ),
@@ -138,10 +141,10 @@ def cured():
             _START
             + _FADED
             + """
-def cured():
+def three_cures():
     torch.compiler.set_stance("eager_on_recompile")
     compiled = lambda fn: torch.compile(fn, backend="aot_eager")
-    return compiled(Faded()), compiled(lambda x, unit: x * UNITS[unit]), compiled(lambda parts: sum(parts))
+    return compiled(Faded()), compiled(lambda x, unit: x * FACTORS[unit]), compiled(lambda parts: sum(parts))
 """,
             "plain Python",
         ),
@@ -151,10 +154,10 @@ def cured():
         KnownMistake(
             _START
             + _FADED
-            + "\ndef cured():\n    return Faded(), lambda x, unit: x * UNITS[unit], lambda parts: sum(parts)\n",
+            + "\ndef three_cures():\n    return Faded(), lambda x, unit: x * FACTORS[unit], lambda parts: sum(parts)\n",
             "0 of 10 calls",
         ),
-        KnownMistake(_START + _FADED + "\ndef cured():\n    return torch.compile(Faded())\n", "three functions"),
+        KnownMistake(_START + _FADED + "\ndef three_cures():\n    return torch.compile(Faded())\n", "three functions"),
     ),
     alternatives=(
         _START + _FADED + _CURED,
@@ -164,10 +167,10 @@ class Counting(nn.Module):
     def forward(self, x, step):
         return x / step
 
-def cured():
+def three_cures():
     fade = torch.compile(Counting(), backend="aot_eager", dynamic=True)
     steps = iter(range(1, 1000))
-    factors = {unit: torch.tensor(value) for unit, value in UNITS.items()}
+    factors = {unit: torch.tensor(value) for unit, value in FACTORS.items()}
 
     @torch.compile(backend="aot_eager")
     def multiply(x, factor):

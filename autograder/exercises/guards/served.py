@@ -38,7 +38,7 @@ def compiles(run: Run) -> int:
 
 def always_compiled(run: Run, label: str, calls: int) -> None:
     """NotYet unless compiled code was called at least `calls` times, and answered each time."""
-    really_compiled(run, label)
+    unbroken(run, label)
     plain = [call for call in run.calls if call.outcome not in COMPILED]
     if plain and run.not_compiled:
         reason = run.not_compiled[0]
@@ -52,6 +52,15 @@ def always_compiled(run: Run, label: str, calls: int) -> None:
             "all of them are wanted",
             "Look at what your function calls.",
         )
+
+
+def unbroken(run: Run, label: str) -> None:
+    """NotYet if a graph was only captured, or broken: what lies in a break runs as plain Python."""
+    really_compiled(run, label)
+    if run.breaks:
+        one = run.breaks[0]
+        at = f"line {one.source.line}, {' '.join(one.source.code.split()[:12])}" if one.source else one.reason
+        raise NotYet(label, "broke its graph", "no break is wanted", f"Dynamo stopped at {at}, {one.gb}.")
 
 
 def compiles_at_most(run: Run, label: str, most: int, calls: int) -> None:

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.guards.served import always_compiled, not_outside, observed, refusal
+from autograder.exercises.guards.served import always_compiled, not_outside, observed, refusal, unbroken
 from autograder.judging import called, eager_operations, same_numbers
+from compilescope import observe
 from compilescope.text import count
 
 
@@ -35,7 +36,8 @@ def _model(asked: Values) -> Classifier:
 
 def ask(draw: Draw) -> Values:
     """A model from a seed, and requests of 1 to `largest` rows, some with gradients on."""
-    width, largest = draw.size(3, 9), draw.size(12, 40)
+    # wider than any request has rows: with dynamic=True equal sizes get one symbol, and a guard that they are equal
+    width, largest = draw.size(41, 50), draw.size(12, 40)
     sizes = [1, largest, *(draw.size(2, largest - 1) for _ in range(6))]
     sizes.sort(key=lambda _: draw.size(0, 10**6))
     return {
@@ -52,7 +54,8 @@ def probe(answer: Answer, asked: Values) -> Values:
     """All requests in one run, after the answer has had its time to warm up."""
     torch.compiler.reset()
     label = "make_server(model, largest)"
-    serve = called(label, answer.make_server, _model(asked), asked["largest"])
+    with observe() as warm:
+        serve = called(label, answer.make_server, _model(asked), asked["largest"])
     if not callable(serve):
         called(label, serve)
 
@@ -60,7 +63,8 @@ def probe(answer: Answer, asked: Values) -> Values:
         with torch.enable_grad() if grad else torch.no_grad():
             return serve(x)
 
-    found = observed("serve(x)", request, zip(asked["requests"], asked["grad"], strict=True))
+    found: Values = {"warm": warm}
+    found |= observed("serve(x)", request, zip(asked["requests"], asked["grad"], strict=True))
     with contextlib.suppress(RuntimeError):  # the stance may refuse what was not warmed up
         found["outside"] = list(eager_operations(serve, asked["requests"][0]))
     return found
@@ -78,6 +82,7 @@ def judge(asked: Values, found: Values) -> str:
         raise NotYet(
             "serve(x)", f"compiled in {len(missed)} of {count(len(requests), 'request')}", "none is wanted", look
         )
+    unbroken(found["warm"], "serve(x)")
     always_compiled(run, "serve(x)", len(requests))
     not_outside("serve(x)", found.get("outside", []), model, requests[0])
     return f"{len(requests)} requests, 0 compiles"
@@ -109,10 +114,10 @@ EXERCISE = Exercise(
     check=Check(ask, probe, judge),
     hints=(
         "Send a few requests inside torch.compiler.set_stance('fail_on_recompile'): the error names the guard.",
-        "List what a request may bring: 1 row, more rows, gradients on or off. Either serve decides it, as no_grad does, "
-        "or the warm-up has met it.",
-        "model.eval(); compile it with dynamic=True; put @torch.no_grad() on serve(x); before you return serve, call it "
-        "with zeros of 1, of 2 and of `largest` rows.",
+        "List what a request may bring: 1 row, more rows, gradients on or off. Either serve decides it, as no_grad "
+        "does, or the warm-up has met it.",
+        "model.eval(); compile it with dynamic=True; put @torch.no_grad() on serve(x); then call it with "
+        "zeros of 1, of 2 and of `largest` rows before you return it.",
     ),
     known_mistakes=(
         KnownMistake(_answer(_FAST, "pass"), "compiled in"),  # cold

@@ -42,12 +42,13 @@ def pooled(x: torch.Tensor) -> Any:
 
 def ask(draw: Draw) -> Values:
     """The source of a function in which one line fixes the number of rows, and inputs for `mended`."""
-    rows = draw.size(6, 24)
+    rows = draw.size(WIDTH + 1, 24)
     guilty = draw.choice(SPECIALIZING).format(n=rows)
     lines = sorted(HARMLESS, key=lambda _: draw.size(0, 10**6))[: draw.size(2, 4)]
     lines.insert(draw.size(0, len(lines)), guilty)
     source = "def fn(x):\n    y = x.sin()\n" + "".join(f"    {line}\n" for line in lines) + "    return y.sum(0)\n"
-    sizes = sorted({draw.size(2, 40) for _ in range(6)}, key=lambda _: draw.size(0, 10**6))
+    # never as many rows as columns: with dynamic=True both would get one symbol, and a guard that they are equal
+    sizes = sorted({draw.size(WIDTH + 1, 40) for _ in range(6)}, key=lambda _: draw.size(0, 10**6))
     return {
         "source": source,
         "guilty": guilty,
@@ -119,7 +120,7 @@ EXERCISE = Exercise(
     check=Check(ask, probe, judge),
     hints=(
         "Mark the dimension with maybe_mark_dynamic, observe a first call, and look at run.compiles[0].symbols.",
-        "A loop over range(len(x)) is unrolled, so its length is compiled in. One operation on the whole tensor is not.",
+        "A loop over range(len(x)) is unrolled, and its length compiled in. An operation on the whole tensor is not.",
         "which_line: next(s.specialized_by.code for s in … if s.specialized_by). mended: multiply x by "
         "(torch.arange(1, …) / …)[:, None] and take the mean(0).",
     ),
@@ -156,18 +157,17 @@ def plain(x):
 def mended(x):
     return plain(x)
 """,
-            "mended(x) ran",
+            "broke its graph",
         ),
-        KnownMistake(  # the first line that speaks of a size
+        KnownMistake(  # the last line, where an error would have shown
             _START
             + """
 import inspect
 def which_line(fn, x):
-    lines = inspect.getsource(fn).splitlines()[1:]
-    return next(line.strip() for line in lines if "shape" in line or "len(" in line or "y.sum" in line)
+    return inspect.getsource(fn).splitlines()[-1].strip()
 """
             + _MENDED,
-            "it is",
+            'says "return y.sum(0)"',
         ),
         KnownMistake(  # the line number, for the first line
             _START + "\ndef which_line(fn, x):\n    return 1\n" + _MENDED,
