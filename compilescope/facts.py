@@ -196,7 +196,7 @@ class Compile:
     provenance: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Post-grad node to the Dynamo nodes it comes from; of several parts, nodes of one name together."""
     caches: dict[str, str] = field(default_factory=dict)
-    """Cache (``fx_graph``, ``aot_autograd``) to ``hit``, ``miss`` or ``bypass``."""
+    """Cache to ``hit``, ``miss`` or ``bypass``: ``fx_graph``, ``aot_autograd``, and ``cpp`` for compiled libraries."""
     seconds: float | None = None
     is_resume: bool = False
     """Compiled after a graph break, to go on where Python had taken over."""

@@ -65,7 +65,7 @@ def _numbered(one: GraphBreak) -> GraphBreak:
 
 
 def _hidden_by_hits(compiles: tuple[Compile, ...]) -> dict[str, str]:
-    if not any("hit" in one.caches.values() for one in compiles):
+    if not any("hit" in (one.caches.get("fx_graph"), one.caches.get("aot_autograd")) for one in compiles):
         return {}
     reason = 'A cache of torch answered instead of a compile; observe with caches="bypass" to see it.'
     return dict.fromkeys(("not_fused", "origins of AOTAutograd's nodes"), reason)

@@ -88,6 +88,12 @@ def merged(kept: Path | None, version: str, now: dict[str, dict[str, str]]) -> d
     return both
 
 
+def kept(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
+    """Version to what runs left in the folder."""
+    files = {version: folder / f"{version}.json" for version in environments.VERSIONS}
+    return {version: json.loads(file.read_text()) for version, file in files.items() if file.exists()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", default=environments.VERSIONS)
@@ -95,21 +101,24 @@ def main() -> int:
     parser.add_argument("--pip", action="append", default=[], help="VERSION:NAME=VALUE for pip's environment")
     parser.add_argument("--only", action="append", help="a pattern of test files, 'tests/claims/*_01.py'")
     parser.add_argument("--keep", type=Path, help="a folder: results of several runs make one table")
+    parser.add_argument("--table", action="store_true", help="run nothing: the table of what --keep holds")
     parser.add_argument("--remove", action="store_true", help="remove each environment made here after its run")
     options = parser.parse_args()
     pip = environments.pip_settings(options.pip)
     files = files_of(options.only or [*FACTS, CLAIMS])
-    found: dict[str, dict[str, str]] = {}
-    facts: dict[str, dict[str, str]] = {}
-    for version in options.versions:
+    answers: dict[str, dict[str, dict[str, str]]] = {}
+    for version in () if options.table else options.versions:
         python = environments.python_of(version, pip.get(version, {}))
         now = {"facts": {} if options.only else given(python), "tests": results(python, files)}
-        both = merged(options.keep, version, now)
-        facts[version], found[version] = both["facts"], both["tests"]
+        answers[version] = merged(options.keep, version, now)
         counts = {state: list(now["tests"].values()).count(state) for state in ("passed", "failed")}
         print(f"torch {version}: {counts['passed']} passed, {counts['failed']} failed", flush=True)
         if options.remove:
             environments.remove(version)
+    if options.keep:
+        answers = kept(options.keep)
+    facts = {version: one["facts"] for version, one in answers.items()}
+    found = {version: one["tests"] for version, one in answers.items()}
     text = "\n".join(_page(facts, found)) + "\n"
     if options.output:
         options.output.write_text(text)

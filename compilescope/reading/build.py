@@ -16,6 +16,7 @@ from compilescope.facts import Compile, GraphBreak, Kernel, NotCompiled, Phase, 
 from compilescope.reading.breaks import is_numbered, read_break, read_failure, read_refusals
 from compilescope.reading.finish import close, link_breaks, skipped_frames
 from compilescope.reading.generated import launch_handles, read_code, with_loaded
+from compilescope.reading.machine_code import with_cpp_cache
 from compilescope.reading.opened import Opened
 from compilescope.reading.origins import NodeFacts
 from compilescope.reading.readable import read_graph
@@ -248,7 +249,8 @@ class Builder:
     # ------------------------------------------------------------------ facts out
     def compiles(self) -> tuple[Compile, ...]:
         """The compiles in the order they began. A frame that was looked at but not compiled is not among them."""
-        return tuple(self._closed(found) for found in self.opened.values() if found.is_entry)
+        compiles = tuple(self._closed(found) for found in self.opened.values() if found.is_entry)
+        return with_cpp_cache(compiles, self.phases(0.0))
 
     def _closed(self, found: Opened) -> Compile:
         try:
@@ -278,7 +280,8 @@ class Builder:
         for start, end, event in spans:
             while open_ends and open_ends[-1] <= start:
                 open_ends.pop()
-            compile_id = (event.get("args") or {}).get("compile_id")
+            told = (event.get("args") or {}).get("compile_id")
+            compile_id = None if told == "None" else told  # what runs in a thread of its own
             name = str(event["name"])
             phases.append(Phase(name, compile_id, (start - began_us) / 1e6, (end - start) / 1e6, len(open_ends)))
             open_ends.append(end)

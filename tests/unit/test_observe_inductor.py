@@ -157,22 +157,24 @@ def test_phases_are_nested_and_hold_the_seconds(modeled):
 
 
 def test_the_caches_are_left_aside_and_said_to_be(modeled):
-    assert modeled.compiles[0].caches == {"fx_graph": "bypass", "aot_autograd": "bypass"}
+    caches = modeled.compiles[0].caches
+    assert (caches["fx_graph"], caches["aot_autograd"]) == ("bypass", "bypass")
 
 
 def test_with_caches_in_use_the_second_compile_is_a_hit_and_says_what_it_hides(tmp_path):
-    def step():
+    def step(caches="use"):
         torch.compiler.reset()
-        with observe(caches="use") as run:
+        with observe(caches=caches) as run:
             torch.compile(chain)(torch.ones(8, 8, requires_grad=True)).sum().backward()
         return run
 
     from torch._inductor.utils import fresh_cache
 
     with fresh_cache():
-        first, second = step(), step()
+        first, second, third = step(), step(), step("bypass")
     assert set(first.compiles[0].caches.values()) == {"miss"}
     assert set(second.compiles[0].caches.values()) == {"hit"}
+    assert third.compiles[0].caches == {"fx_graph": "bypass", "aot_autograd": "bypass", "cpp": "hit"}
     assert set(first.missing.values()) <= {NO_GPU}
     assert "not_fused" in second.missing
     assert [kernel.nodes for kernel in second.kernels] == [kernel.nodes for kernel in first.kernels]
