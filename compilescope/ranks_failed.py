@@ -13,6 +13,8 @@ from typing import Any
 from compilescope.reading.cells import CellNames, cell_numbers
 from compilescope.reading.stacks import belongs_to_learner
 
+_GENERATED = re.compile(r"eval_with_key|/[a-z0-9]{2}/c[a-z0-9]{40,}\.py$")
+"""Files of a graph's own code: that of FX, and what Inductor writes."""
 _STACK_LINE = re.compile(r'File "(.+?)", line (\d+) in (\S+)')
 
 
@@ -122,10 +124,15 @@ def _where(folder: Path, rank: int, names: CellNames) -> str:
         return "is done."
     path = folder / f"{rank}.stack"
     stack = path.read_text(errors="replace") if path.is_file() else ""
+    in_graph = False
     for file, line, function in _STACK_LINE.findall(stack):  # innermost first
-        if belongs_to_learner(file):
-            code = linecache.getline(file, int(line)).strip()
-            return f"is at {Path(names.file(file)).name}, line {line}, in {function}: {code}"
+        if _GENERATED.search(file):
+            in_graph = True
+        elif belongs_to_learner(file):
+            shown = Path(names.file(file)).name
+            if in_graph:  # the line that Python names is that of the def
+                return f"waits inside a compiled graph of {function} ({shown})."
+            return f"is at {shown}, line {line}, in {function}: {linecache.getline(file, int(line)).strip()}"
     return "has not begun." if not stack else "is in the libraries, before your function."
 
 

@@ -189,8 +189,8 @@ def closed_to_dynamo(package):
         if name.startswith(package) and hasattr(module, "__file__"):
             lines = inspect.getsource(module).splitlines()
             for mark, function in zip(lines, lines[1:]):
-                if mark.strip().startswith("@") and "disable" in mark:
-                    print(f"{name.rpartition('.')[2]:18} {mark.strip():39} {function.strip()[:50]}")
+                if "@" in mark and "dynamo" in mark and "def " in function:
+                    print(f"{name.rpartition('.')[2]:18} {mark.strip():39} {function.strip()[4:44]}")
 
 closed_to_dynamo("torch.nn.parallel.distributed")
 closed_to_dynamo("torch.distributed.fsdp._fully_shard")
@@ -317,7 +317,8 @@ check("dist_3")
 # ### Exercise dist_4 · From any wrapper into any other
 #
 # Load a checkpoint into a model, whichever wrappers either had. `get_model_state_dict` and `set_model_state_dict` know
-# wrappers and shards, but a file knows only its keys. Careful: the check's model has a layer that is called `module`.
+# the wrappers and shards of a *model*; a file has only its keys. Two traps: the check's model has a layer that is called
+# `module`, and `full_state_dict=True` says nothing about a weight that is missing.
 
 # %% exercise="dist_4"
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
@@ -329,8 +330,11 @@ def load(model, state):
     """
     ### BEGIN SOLUTION
     state = {key.replace("_orig_mod.", ""): value for key, value in state.items()}
-    if not set(get_model_state_dict(model)) <= set(state):
+    wanted = set(get_model_state_dict(model))
+    if not wanted <= set(state):
         state = {key.removeprefix("module."): value for key, value in state.items()}
+    if missing := wanted - set(state):  # with full_state_dict nobody else looks
+        raise KeyError(f"missing: {sorted(missing)}")
     set_model_state_dict(model, state, options=StateDictOptions(full_state_dict=True))
     ### END SOLUTION
 
@@ -396,7 +400,8 @@ except RuntimeError as error:
 
 # %%
 def stream(together):
-    torch.compiler.set_enable_guard_collectives(together)
+    if together:
+        torch.compiler.set_enable_guard_collectives(True)
     model = torch.compile(lambda x: x.sin() * 2, backend="aot_eager", dynamic=False)
     for length in (4, 4, 4 + dist.get_rank(), 4):
         model(torch.ones(length))
@@ -476,11 +481,11 @@ class Thrifty(Net):
 def kept(make, shard):
     model = make()
     model.compile(backend="aot_eager")
-    two_steps(fully_shard(model) if shard else DDP(model, bucket_cap_mb=1))
+    (fully_shard(model) if shard else DDP(model, bucket_cap_mb=1))(torch.ones(2, 600))
 
 for name, shard in {"DDP": False, "FSDP2": True}.items():
     for make in (Net, Thrifty):
-        rank = on_ranks(kept, make, shard)[0]
+        rank = on_ranks(kept, make, shard, fake=True)[0]
         saved = sum(not one.is_input for compiled in rank.run.compiles for one in compiled.saved)
         print(f"{name:6} {make.__name__:8} {rank.pieces} graphs, {saved} tensors kept for backward")
 

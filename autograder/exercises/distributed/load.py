@@ -131,9 +131,11 @@ FULL = StateDictOptions(full_state_dict=True)
 _GOOD = """
 def load(model, state):
     state = {key.replace("_orig_mod.", ""): value for key, value in state.items()}
-    wanted = get_model_state_dict(model)
-    if not set(wanted) <= set(state):
+    wanted = set(get_model_state_dict(model))
+    if not wanted <= set(state):
         state = {key.removeprefix("module."): value for key, value in state.items()}
+    if missing := wanted - set(state):
+        raise KeyError(f"missing: {sorted(missing)}")
     set_model_state_dict(model, state, options=FULL)
 """
 
@@ -148,7 +150,7 @@ EXERCISE = Exercise(
         "Clean the keys of the state: _orig_mod. anywhere, and one module. in front if the model has no such name. "
         "set_model_state_dict knows the wrappers of the model.",
         "wanted = get_model_state_dict(model) has clean keys. If one is not in the cleaned state, take one "
-        "module. off each. Then set_model_state_dict(model, state, options=StateDictOptions(full_state_dict=True)).",
+        "module. off each, and raise if one still lacks. Then set_model_state_dict(model, state, options=…).",
     ),
     known_mistakes=(
         KnownMistake("def load(model, state):\n    model.load_state_dict(state)\n", "raised"),
@@ -160,10 +162,7 @@ EXERCISE = Exercise(
         ),
         KnownMistake(_START + _GOOD.replace('key.replace("_orig_mod.", "")', "key"), "raised"),
         KnownMistake(  # a missing weight is none
-            _START
-            + _GOOD.replace("StateDictOptions", "StateDictOptions").replace(
-                "options=FULL", "options=StateDictOptions(full_state_dict=True, strict=False)"
-            ),
+            _START + _GOOD.replace("if missing := wanted - set(state)", "if missing := ()"),
             "missing weight",
         ),
         KnownMistake(  # eats what it is given

@@ -62,8 +62,10 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 
 def _made(tasks: list[Values]) -> list[Values]:
-    """On a rank: graphs that the backend compiled, for each model and placement."""
-    return [{name: _pieces(name, task) for name in PLACEMENTS} for task in tasks]
+    """On a rank: graphs that the backend compiled, for the first model of each placement, for the others of those two
+    that depend on the model; more would take too long."""
+    asked = [PLACEMENTS, *(("DDP inside", "FSDP2 blocks") for _ in tasks[1:])]
+    return [{name: _pieces(name, task) for name in names} for names, task in zip(asked, tasks, strict=True)]
 
 
 def _pieces(placement: str, task: Values) -> int:
@@ -93,7 +95,7 @@ def _sharded(model: Layers) -> Callable[..., Any]:
 def judge(asked: Values, found: Values) -> str:
     """Every number as it was compiled."""
     for task, said, made in zip(asked["tasks"], found["said"], found["results"][0], strict=True):
-        for name in PLACEMENTS:
+        for name in made:
             if said[name] != made[name] or isinstance(said[name], bool):
                 grad = "an input that needs a gradient" if task["grad"] else "a plain input"
                 raise NotYet(
@@ -102,7 +104,7 @@ def judge(asked: Values, found: Values) -> str:
                     f"it compiles {made[name]}",
                     "Look at what cuts a graph, and what makes a block compile again.",
                 )
-    return "8 of 8 predictions hold"
+    return f"{sum(map(len, found['results'][0]))} predictions hold"
 
 
 _RULE = """
