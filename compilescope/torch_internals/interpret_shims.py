@@ -44,7 +44,21 @@ def install_for_learners(arch: int = 90) -> None:
     driver.set_active(triton_driver(arch))
     for name, function in vars(_libdevice()).items():
         setattr(libdevice, name, function)
+    _scalars_of_one_element()
     _fast_reductions()
+
+
+def _scalars_of_one_element() -> None:
+    """Triton 3.6 hands numpy an array of one element where a number is wanted; numpy 2.4 no longer takes it."""
+    from triton.runtime import interpreter
+
+    original = interpreter._patch_lang_tensor
+
+    def patch_lang_tensor(tensor: Any, scope: Any) -> None:
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.squeeze()))
+
+    interpreter._patch_lang_tensor = patch_lang_tensor
 
 
 def _libdevice() -> types.SimpleNamespace:

@@ -196,6 +196,7 @@ def _patch_inductor(stack: contextlib.ExitStack) -> None:
     _put(stack, cache, "make_precompile_fn", lambda self, *_, **__: lambda: None)
     _put(stack, cache, "make_benchmark_fn", classmethod(lambda cls, *_, **__: _in_order_of_making))
     _put(stack, select_algorithm, "PRINT_AUTOTUNE", False)
+    _put(stack, select_algorithm, "_log_autotune_choices_stats", lambda *_, **__: None)  # it writes to stderr
     template_fusion = "benchmark_template_fusion"  # 2.15; its older name warns there
     if not hasattr(config, template_fusion):
         template_fusion = "benchmark_epilogue_fusion"
