@@ -16,9 +16,9 @@
 from autograder import check, doctor, hint, predict; doctor()
 import logging, time, warnings
 import torch
-from torch import nn
 from compilescope import compare, observe, show
-torch._logging.set_logs(dynamo=logging.ERROR); warnings.filterwarnings("ignore", module="torch._dynamo")  # facts, not logs
+torch._logging.set_logs(dynamo=logging.ERROR)  # here you read facts instead of warnings
+warnings.filterwarnings("ignore", module="torch._dynamo")
 
 # %% [markdown]
 # ## 3.1 Two graphs with Python between them
@@ -56,7 +56,9 @@ show(run)
 # one. So it ended the first graph there, let Python decide, and compiled the rest as a *resume function*: the second
 # graph. Between them is a **graph break**.
 #
-# `GB0170` is its number in PyTorch's registry of breaks. Texts change between versions, numbers hardly do.
+# `GB0170` is its number in PyTorch's
+# [registry of breaks](https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html). Texts change between
+# versions, numbers hardly do.
 
 # %% [markdown]
 # **Change one thing.** Call it with a short x.
@@ -77,7 +79,7 @@ for x in (long, short, long, short):
 # %% [markdown]
 # **What happened.** Each side of the branch is a resume function of its own, compiled when it is first needed. A break
 # does not cost correctness. What does it cost? Here a `print` cuts a chain of simple operations; compare the kernels
-# that an H100 would get. (They are written here, not run.)
+# that an H100 would get. (They are written here, not run; that needs Linux.)
 
 # %%
 def brighten(image, gain):
@@ -122,7 +124,8 @@ except Exception as error:
 
 explained = torch._dynamo.explain(brighten)(image, gain)
 reason = explained.break_reasons[0]
-print(f"explain · {explained.graph_count} graphs, {explained.graph_break_count} break, line {reason.user_stack[-1].line}")
+print(f"explain · {explained.graph_count} graphs, {explained.graph_break_count} break, at")
+print("   ", reason.user_stack[-1].line)
 
 # %%
 import contextlib, io
@@ -258,11 +261,27 @@ show(run)
 
 # %% [markdown]
 # **What happened.** A resume function would have to start in the middle of the loop, and Dynamo cannot do that. It
-# gives the *whole function* up, also the `sin` before. The same holds inside `with` and `try`. No error, no warning,
-# and `explain` says 0 graphs and −1 breaks.
+# gives the *whole function* up, also the `sin` before. The same holds inside `try`, and inside a `with` of your own.
+# (PyTorch's own `no_grad` and `autocast` can be entered again.) No error, no warning; `explain` says 0 graphs and −1
+# breaks.
 #
 # So "no breaks" proves nothing. **Count graphs.** That is also why a whole epoch does not belong into one compiled
-# function: loading, logging and the loop itself cost you the step.
+# function: one log line in its loop costs you the step.
+
+# %% [markdown]
+# **Try it.** Move the `print` behind the loop and press *Run*; then behind the last line. What do you get?
+
+# %%
+from compilescope.widgets import break_it
+
+def three_rounds(x):
+    x = x.sin()
+    for _ in range(3):
+        x = x * 2
+        print(end="")
+    return x + 1
+
+break_it(three_rounds, torch.randn(8))
 
 # %% [markdown]
 # ### Exercise breaks_2 · The break inside a loop
@@ -340,10 +359,10 @@ def score(x, weight):
     return total / largest.clamp(min=1)
 
 # %%
-class Ranker(nn.Module):
+class Ranker(torch.nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.weight = nn.Parameter(torch.eye(width) + 0.1)
+        self.weight = torch.nn.Parameter(torch.eye(width) + 0.1)
 
     def forward(self, x):
         x = embed(x, self.weight)
@@ -593,8 +612,8 @@ def clip_by_cond(x, limit):
 
 # %%
 def sides():
-    run = first_call(torch.compile(clip_by_cond, backend="aot_eager"), long, limit)
-    return {(1, 0): "the side that ran", (1, 1): "both sides"}[tuple(word in run.graphs[0].text for word in (" / ", "clone"))]
+    graph = first_call(torch.compile(clip_by_cond, backend="aot_eager"), long, limit).graphs[0]
+    return "both sides" if "clone" in graph.text and " / " in graph.text else "the side that ran"
 
 predict("You call clip_by_cond with a long x. What is in its graph?", ["the side that ran", "both sides"], sides)
 
@@ -623,21 +642,24 @@ def loss_of(x):
 def gradient(fn, x):
     fn(x).backward()
 
-predict(
-    "Where is the choice between the two gradients made?",
-    ["in Python", "in the backward graph"],
-    lambda: "in the backward graph" if "cond" in first_call(
-        gradient, torch.compile(loss_of, backend="aot_eager"), long).compiles[0].graph("backward").text else "in Python",
-)
+def place_of_choice():
+    run = first_call(gradient, torch.compile(loss_of, backend="aot_eager"), long)
+    return "in the backward graph" if "cond" in run.compiles[0].graph("backward").text else "in Python"
+
+predict("Where is the choice between the two gradients made?", ["in Python", "in the backward graph"], place_of_choice)
 
 # %%
+weight.grad = None
 run = first_call(gradient, torch.compile(loss_of, backend="aot_eager", fullgraph=True), long)
 print("gradient of the weight:", weight.grad[:3])
 show(run)
 
 # %% [markdown]
-# **The price: rules.** Both branches are traced, whichever runs, so both must fit into one graph. Run this to see what
-# is refused *on your version*.
+# **What happened.** Backward has a `cond` of its own: choose *backward* above. The gradient of a branch that did not run is
+# zero, also for what it only closes over.
+#
+# **The price: rules.** Both branches are traced, whichever runs, so both must fit into one graph. See what is refused
+# *on your version*.
 
 # %%
 def positive(x):

@@ -1,0 +1,55 @@
+"""Lesson 3, beyond what holds for every lesson: its predictions, and what its exercises draw."""
+
+import pytest
+import torch
+
+import autograder
+from autograder.build import lesson_named, solved_notebook
+from autograder.exercise import Draw
+from autograder.exercises.breaks import search, until
+from autograder.judge import namespace_of
+from compilescope import observe
+
+LESSON = lesson_named("03_graph_breaks")
+
+
+def test_the_computed_answer_of_each_prediction_is_one_of_its_choices(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    def predict(question, choices, compute):
+        asked.append((question, str(compute()) in [str(choice) for choice in choices]))
+
+    monkeypatch.setattr(autograder, "predict", predict)
+    code = [cell.source for cell in solved_notebook(LESSON).cells if cell.cell_type == "code"]
+    namespace_of("\n\n".join(source for source in code if "check(" not in source), "lesson 3")
+    assert len(asked) >= 9
+    assert [question for question, answered in asked if not answered] == []
+
+
+def stops_in(source):
+    torch.compiler.reset()
+    model = namespace_of(source, "ranker")["Ranker"](search.WIDTH)
+    run = observe(torch.compile(model, backend="aot_eager"), torch.randn(4, search.WIDTH))
+    return {stop.source.function for stop in (*run.breaks, *run.not_compiled)}
+
+
+@pytest.mark.parametrize("name", search.CLEAN)
+def test_each_call_breaks_in_its_broken_form_alone(name):
+    assert stops_in(search.source_of({name})) == {name}
+
+
+def test_no_call_breaks_in_its_clean_form_however_suspicious_it_looks():
+    assert stops_in(search.source_of(set())) == set()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_draw_of_models_has_one_without_a_break_one_with_one_and_one_with_two(seed):
+    sources = search.ask(Draw(seed))["sources"]
+    assert sorted(len(search.broken_in(source)) for source in sources) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_two_roots_of_a_draw_need_different_numbers_of_steps(seed):
+    near, far = (until.reference(a)[1] for a in until.ask(Draw(seed))["calls"])
+    assert 0 < near < far
