@@ -1,4 +1,4 @@
-"""Which facts this torch gives for a pretended GPU, as JSON for ``tests/matrix_of_pretended.py``: fact to "yes", or what came instead."""
+"""Which facts this torch gives for a pretended GPU: fact to "yes" or what came instead, as JSON."""
 
 from __future__ import annotations
 
