@@ -40,8 +40,14 @@ def figure_card(figure: Any, title: str, text: str, origin: str) -> Display:
     with rc_context(_STYLE):
         written = io.StringIO()
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
-    svg = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", written.getvalue(), flags=re.S)
-    svg = re.sub(r"\s*\n\s*", " ", svg[svg.index("<svg") :])
+    svg = _compact(written.getvalue())
     body = f'<img alt="{escape(title)}" src="{data_uri(svg)}" style="max-width:100%;background:#fff;border-radius:4px">'
     body += "".join(f"<div>{escape(line)}</div>" for line in text.splitlines())
     return card(title, body, text, origin)
+
+
+def _compact(svg: str) -> str:
+    """The same picture in less text: no remarks, and single quotes, which a data URI need not escape."""
+    svg = re.sub(r"<!--.*?-->\s*|<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.S)
+    svg = re.sub(r'"[^"]*"', lambda quoted: quoted[0].replace("'", ""), svg)  # font names need no quotes
+    return re.sub(r"\s*\n\s*", " ", svg).replace("'", "&#39;").replace('"', "'")
