@@ -32,7 +32,7 @@ def would_recompile(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Ver
     if accepts is not None:
         answers = answers[: known.index(accepts)]
     cells = CellNames(cell_numbers())
-    refusals = refusals_of(answers, values, globals_of(fn), cells)
+    refusals = refusals_of(answers, values, globals_of(fn), cells, code)
     if accepts is not None:
         return Verdict(name, "hit", known, accepts, refusals)
     full = len(known) >= functions.recompile_limit(fn)

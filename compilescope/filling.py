@@ -32,7 +32,7 @@ def facts_of(watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> dic
 
     cells = CellNames(watch.cell_numbers)
     builder = watch.built(cells)
-    refused = read("refusals", {}, lambda: _with_actual(watch, builder.refused()))
+    refused = read("refusals", {}, lambda: _asked(watch, builder.refused(), cells))
     compiles = read("compiles", (), lambda: tuple(_completed(one, refused, caches) for one in builder.compiles()))
     skipped = read("not_compiled", (), lambda: builder.not_compiled(lambda file: cells.sources({file}).get(file, "")))
     found, reasons = read("calls", ((), ()), lambda: Outcomes(watch.calls, compiles, skipped, refused).facts())
@@ -53,9 +53,9 @@ def facts_of(watch: Watch, fn: Callable[..., Any] | None, caches: Caches) -> dic
     return facts
 
 
-def _with_actual(watch: Watch, refused: dict[str, tuple[Refusal, ...]]) -> dict[str, tuple[Refusal, ...]]:
+def _asked(watch: Watch, refused: dict[str, tuple[Refusal, ...]], cells: CellNames) -> dict[str, tuple[Refusal, ...]]:
     return {
-        compile_id: tuple(watch.with_actual(compile_id, one) for one in refusals)
+        compile_id: tuple(watch.completed(compile_id, one, cells) for one in refusals)
         for compile_id, refusals in refused.items()
     }
 

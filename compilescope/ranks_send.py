@@ -48,9 +48,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table: ClassVar[Any] = ChainMap({types.CodeType: _code}, cloudpickle.Pickler.dispatch_table)
 
     def reducer_override(self, obj: Any) -> Any:
-        """Modules of an own kind, such as ``torch._dynamo.config``, go by name like any other."""
+        """Modules of an own kind, ``torch._dynamo.config``, go by name; a disabled function is disabled again."""
         if isinstance(obj, types.ModuleType) and sys.modules.get(obj.__name__) is obj:
             return importlib.import_module, (obj.__name__,)
+        if isinstance(obj, types.FunctionType) and getattr(obj, "_torchdynamo_disable", False) and _goes_by_value(obj):
+            return torch.compiler.disable, (obj._torchdynamo_orig_callable,)  # type: ignore[attr-defined]
         return super().reducer_override(obj)
 
     def persistent_id(self, obj: Any) -> None:
@@ -60,7 +62,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def _refused(obj: Any) -> str:
-    if isinstance(obj, types.FunctionType) and hasattr(obj, "_torchdynamo_orig_callable"):
+    compiled = hasattr(obj, "_torchdynamo_orig_callable") and not getattr(obj, "_torchdynamo_disable", False)
+    if isinstance(obj, types.FunctionType) and compiled and _goes_by_value(obj):
         return (
             f"{obj.__name__} is already compiled, and compiled code stays in its process: compile inside the function."
         )
@@ -70,6 +73,12 @@ def _refused(obj: Any) -> str:
         if type(obj).__module__.startswith("torch.nn.parallel.distributed"):
             return "a DistributedDataParallel belongs to the processes that it was made in: wrap inside the function."
     return ""
+
+
+def _goes_by_value(fn: types.FunctionType) -> bool:
+    """True for a function of a notebook, False for one that another process can import."""
+    module = sys.modules.get(fn.__module__)
+    return fn.__module__ == "__main__" or "<locals>" in fn.__qualname__ or module is None or module.__spec__ is None
 
 
 def pack(fn: Callable[..., Any], args: tuple[Any, ...]) -> bytes:

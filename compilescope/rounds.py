@@ -49,7 +49,7 @@ def _expected(trials: dict[tuple[str, str], Trial], name: str, mode: str) -> flo
     return (like.start_s or 0.0) if like is not None else _UNKNOWN
 
 
-def _workload(  # noqa: C901 - one after the other, each thing a mode goes through
+def _workload(
     recipe: Path, name: str, trials: dict[tuple[str, str], Trial], device: str, seconds: float
 ) -> dict[tuple[str, str], Trial]:
     end = time.perf_counter() + seconds

@@ -126,7 +126,7 @@ class CudaStopwatch:
 
 
 def _wait() -> None:
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 

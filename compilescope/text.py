@@ -26,6 +26,7 @@ from compilescope.verdicts import Verdict
 
 _IDENTITY = ("ID_MATCH", "TYPE_MATCH", "DICT_VERSION", "DIMENSION_DYNAMIC_MARKING_GUARD")
 _CHECK_TENSOR = re.compile(r"^check_tensor\(.*?torch\.(\w+), device=.*?requires_grad=(\w+), size=(\[.*?\])")
+_LONG_FLOAT = re.compile(r"\b\d+\.\d{6,}\b")
 _MOST = 8
 """A list longer than this is cut, and says so."""
 
@@ -67,7 +68,11 @@ def describe_call(call: Call) -> str:
 
 
 def describe_refusal(refusal: Refusal) -> str:
-    """``n == 2 was compiled in, and n is 3``: a guard that refused, with the value then and now."""
+    """``n was 2 when it was compiled, and is 3 now``: a guard that refused, with the value then and now."""
+    return _LONG_FLOAT.sub(lambda found: f"{float(found[0]):.4g}", _told(refusal))
+
+
+def _told(refusal: Refusal) -> str:
     if refusal.expression.startswith("tensor ") and refusal.expected is not None:
         what = refusal.expression.partition(". expected")[0].removeprefix("tensor ")
         return f"{what}: compiled for {refusal.expected}, now {refusal.actual}"

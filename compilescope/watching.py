@@ -8,13 +8,14 @@ import inspect
 import linecache
 import threading
 import time
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from compilescope.facts import NotCompiled, Refusal, Source
 from compilescope.reading.breaks import read_guard_failure, read_refusals
 from compilescope.reading.build import GRAPH_RECORDS, Builder, record_compile_id, record_name
 from compilescope.reading.cells import CellNames, cell_numbers
+from compilescope.reading.guards import line_of, read_guards
 from compilescope.reading.outcomes import OpenCall, Seen
 from compilescope.reading.skips import REMEDIES
 from compilescope.reading.stacks import belongs_to_learner, learners_line
@@ -37,6 +38,7 @@ class Watch:
         self.calls: list[OpenCall] = []
         self.local = threading.local()
         self.actual: dict[tuple[str, str], str] = {}
+        self.lines: dict[tuple[str, str], Source] = {}
         self.missing: dict[str, str] = {}
         self.cell_numbers: dict[str, int] = {}
         self.gpu = GpuWatch(self._mine)
@@ -121,7 +123,8 @@ class Watch:
             found = functions.code_and_locals(call["fn"], call["args"], call["kwargs"])
             if found:
                 answers = entries.verdicts(*found)
-                opened.refusals = refusals_of(answers, found[1], globals_of(call["fn"]), CellNames(cell_numbers()))
+                cells = CellNames(cell_numbers())
+                opened.refusals = refusals_of(answers, found[1], globals_of(call["fn"]), cells, found[0])
 
     def disabled_call(self, fn: Any, frame: FrameType) -> None:
         """A function under ``torch.compiler.disable`` is called inside a compiled one."""
@@ -149,12 +152,7 @@ class Watch:
         if ids := getattr(self.local, "ids", None):
             told = {"name": shown, "backend": facts["backend"], "before": code, "after": facts["new_code"]}
             self.records.append(({"frame_seen": told, **ids}, None, []))
-        for compile_id, payload in getattr(self.local, "refused", ()):
-            for refusal in read_refusals(payload):
-                if refusal.actual is None and refusal.subject:
-                    value = entries.value_of(refusal.subject, dict(frame.f_locals), frame.f_globals)
-                    if value is not None:
-                        self.actual[compile_id, refusal.expression] = value
+        self._ask_of_refusals(frame)
         if self._open():
             seen = Seen(
                 shown,
@@ -167,6 +165,17 @@ class Watch:
             )
             self._open()[-1][1].frames.append(seen)
 
+    def _ask_of_refusals(self, frame: Any) -> None:
+        """What the refused values are now, and which lines made torch guard them."""
+        for compile_id, payload in getattr(self.local, "refused", ()):
+            for refusal in read_refusals(payload):
+                if refusal.actual is None and refusal.subject:
+                    value = entries.value_of(refusal.subject, dict(frame.f_locals), frame.f_globals)
+                    if value is not None:
+                        self.actual[compile_id, refusal.expression] = value
+                if refusal.source is None and (line := guarded_line(refusal, frame.f_code)):
+                    self.lines[compile_id, refusal.expression] = line
+
     def lookup(self, hit: bool) -> None:
         """A function with cached entries is called."""
         if self._mine() and self._open():
@@ -175,11 +184,12 @@ class Watch:
             call.misses += not hit
 
     # ------------------------------------------------------------------ facts
-    def with_actual(self, compile_id: str, refusal: Refusal) -> Refusal:
-        """The refusal with the value that its guard met."""
-        if refusal.actual is not None:
-            return refusal
-        return dataclasses.replace(refusal, actual=self.actual.get((compile_id, refusal.expression)))
+    def completed(self, compile_id: str, refusal: Refusal, cells: CellNames) -> Refusal:
+        """The refusal with the value that its guard met, and the line that made torch guard it."""
+        key = compile_id, refusal.expression
+        if refusal.source is None and (line := self.lines.get(key)):
+            refusal = dataclasses.replace(refusal, source=dataclasses.replace(line, file=cells.file(line.file)))
+        return refusal if refusal.actual is not None else dataclasses.replace(refusal, actual=self.actual.get(key))
 
     def built(self, cells: CellNames) -> Builder:
         """All records, read."""
@@ -227,8 +237,22 @@ def _frame(frame: dict[str, Any], cells: CellNames) -> Source:
     return Source(file, int(frame["line"] or 0), str(frame["name"]), str(frame["loc"] or "").strip())
 
 
+def guarded_line(refusal: Refusal, code: CodeType) -> Source | None:
+    """The line of the function with this code that made torch guard what refused; None if it is none of them."""
+    if not refusal.subject:
+        return None
+    line = line_of(
+        refusal.subject, read_guards(entries.guard_trees(code).get(refusal.compile_id, ""), {code.co_filename})
+    )
+    return line if line and line.file == code.co_filename else None
+
+
 def refusals_of(
-    verdicts: list[dict[str, Any]], values: dict[str, Any], module_globals: dict[str, Any], cells: CellNames
+    verdicts: list[dict[str, Any]],
+    values: dict[str, Any],
+    module_globals: dict[str, Any],
+    cells: CellNames,
+    code: CodeType,
 ) -> tuple[Refusal, ...]:
     """For each cached entry that does not accept these local variables: the guard that refuses."""
     refusals = []
@@ -239,6 +263,8 @@ def refusals_of(
             refusal = read_guard_failure(verdict["compile_id"], cells.text(expression))
             if line := learners_line(tuple(_frame(frame, cells) for frame in verdict["stack"])):
                 refusal = dataclasses.replace(refusal, source=line)
+            elif line := guarded_line(refusal, code):
+                refusal = dataclasses.replace(refusal, source=dataclasses.replace(line, file=cells.file(line.file)))
             if refusal.actual is None and refusal.subject:
                 actual = entries.value_of(refusal.subject, values, module_globals)
                 refusal = dataclasses.replace(refusal, actual=actual)

@@ -11,7 +11,7 @@ from compilescope.facts import Code, Compile, Graph, GraphBreak, Kernel, Node, N
 from compilescope.pretend_lines import line_nodes
 from compilescope.reading.buffers import item_bytes
 from compilescope.reading.cpp_lines import cpp_line_nodes
-from compilescope.reading.guards import read_guards
+from compilescope.reading.guards import read_guards, with_ranges
 from compilescope.reading.opened import Opened
 from compilescope.reading.parts import with_origins_of_the_whole
 from compilescope.reading.skips import RECOMPILE_LIMIT, REMEDIES, skipped_at_break
@@ -24,6 +24,7 @@ _OUTPUT_NOTE = re.compile(r"^\s+(\w+),\s+# (\w+AOTOutput.*)$")
 def close(found: Opened) -> Compile:
     """The `Compile` that these records describe."""
     graphs = with_origins_of_the_whole(found.all_graphs())
+    guards = read_guards(found.guards_text, _files(found))
     return Compile(
         compile_id=found.compile_id,
         function=found.name,
@@ -32,10 +33,10 @@ def close(found: Opened) -> Compile:
         backend=found.backend,
         graphs=graphs,
         code=tuple(_with_origins(code, graphs) for code in found.code),
-        guards=read_guards(found.guards_text, _files(found)),
+        guards=guards,
         guards_text=found.guards_text.strip(),
         refusals=found.refusals,
-        symbols=tuple(found.symbols.values()),
+        symbols=with_ranges(found.symbols.values(), guards),
         saved=tuple(one for g in graphs if g.stage == "forward" for one in saved_for_backward(g)),
         not_fused=_not_fused(found),
         provenance=_provenance(found, graphs),

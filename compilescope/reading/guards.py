@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable
 
-from compilescope.facts import Guard, Source
+from compilescope.facts import Guard, Source, Symbol
 
 _LEAF = re.compile(r"^(?P<bar>[| ]*)\+- (?P<kind>[A-Za-z_]+): (?P<rest>.*)$")
 _SOURCE = re.compile(r"source=(.*?), accessed_by")
 _WHERE = re.compile(
-    r"\s+#(?: (?P<code>.*?)\s*#)? (?P<file>cell \w+|[^\s#]+?):(?P<line>\d+) in (?P<function>\S+)(?: \(HINT: .*)?\s*$"
+    r"\s+#(?: (?P<code>.*?)\s*#)? (?P<file>cell \w+|[^\s#]+?):(?P<line>\d+) in (?P<function>\S+)(?: \(.*)?\s*$"
 )
+_RANGE = re.compile(r"^(?:(?P<low>\d+) <= )?(?P<subject>L\[.*?\]|G\[.*?\])(?: <= (?P<high>\d+))?$")
 
 
 def read_guards(text: str, files: Iterable[str] = ()) -> tuple[Guard, ...]:
@@ -40,6 +42,31 @@ def read_guards(text: str, files: Iterable[str] = ()) -> tuple[Guard, ...]:
         expression = (rest[: where.start()] if where else rest).strip()
         guards.append(Guard(match["kind"], expression, subject_at.get(depth - 1, ""), depth, source))
     return tuple(guards)
+
+
+def line_of(subject: str, guards: Iterable[Guard]) -> Source | None:
+    """The line that made torch guard `subject`, ``x`` or ``L['x']``; None if none is known."""
+    names = (subject, f"L['{subject}']")
+    return next((guard.source for guard in guards if guard.subject in names and guard.source), None)
+
+
+def with_ranges(symbols: Iterable[Symbol], guards: Iterable[Guard]) -> tuple[Symbol, ...]:
+    """The symbols with the ranges that are checked in the end: branches on a size make them narrower."""
+    found = {}
+    for guard in guards:
+        if match := _RANGE.match(guard.expression):
+            found[match["subject"]] = match
+
+    def narrowed(one: Symbol) -> Symbol:
+        match = found.get(one.subject)
+        if match is None:
+            return one
+        low, high = (
+            int(match[side]) if match[side] else known for side, known in (("low", one.minimum), ("high", one.maximum))
+        )
+        return dataclasses.replace(one, minimum=low, maximum=high)
+
+    return tuple(narrowed(one) for one in symbols)
 
 
 def _whole(end: str, files: tuple[str, ...]) -> str:

@@ -18,6 +18,11 @@ def entries(code: CodeType) -> list[Any]:
     return list(_debug_get_cache_entry_list(code))
 
 
+def guard_trees(code: CodeType) -> dict[str, str]:
+    """Compile id to the printed guard tree of each entry. Leans on ``str(entry.guard_manager)`` (2.11 to 2.15)."""
+    return {str(entry.compile_id): str(entry.guard_manager) for entry in entries(code)}
+
+
 def verdicts(code: CodeType, values: dict[str, Any], backend: Any = None) -> list[dict[str, Any]]:
     """For each entry: ``compile_id``, ``accepts``, the ``failed`` guards' expressions, their ``stack``; without a call.
 

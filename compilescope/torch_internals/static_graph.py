@@ -51,6 +51,8 @@ class StaticGraph:
 
     def __call__(self, *args: torch.Tensor) -> Any:
         """What ``fn(*args)`` returns, in memory that the next call overwrites."""
+        if any(isinstance(one, _Result) and one._graph is self for one in args):
+            raise RuntimeError(OVERWRITTEN)  # as on a GPU: a new run begins, and its results of before are gone
         plain = tuple(_plain(one) for one in args)
         sizes = tuple((one.shape, one.dtype) for one in plain)
         with torch.no_grad():

@@ -63,7 +63,7 @@ def compiles(run: Run) -> int:
 
 
 def _together(dots: list[str]) -> str:
-    return f'<span style="white-space:nowrap">{"".join(dots)}</span>'
+    return f'<span style="display:inline-flex;gap:2px">{"".join(dots)}</span>'
 
 
 def _dot(number: int, call: Call) -> str:

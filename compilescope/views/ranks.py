@@ -78,7 +78,7 @@ def _title(ranks: Ranks | Mapping[str, Ranks]) -> str:
 def _strip(lane: _Lane, number: int) -> str:
     passes = ""
     for name, chips in _passes(lane.rank):
-        drawn = "".join(_chip(one, lane.rank) for one in chips[:_MOST])
+        drawn = "".join(_chip(one, held, lane.rank) for one, held in _holding(chips)[:_MOST])
         passes += f'<div class="pass"><span>{name}</span>{drawn}{_rest(chips)}</div>'
     empty = "" if passes else '<p class="mute">no compiled graph ran, and no collective</p>'
     return f'<section class="lane" {color(number)}><b>{escape(lane.name)}</b>{passes}{empty}</section>'
@@ -100,6 +100,10 @@ def _passes(rank: Rank) -> list[tuple[str, list[Happening | GraphBreak]]]:
 
 def _with_breaks(rank: Rank, chips: list[Happening]) -> Iterator[Happening | GraphBreak]:
     breaks = [one for one in rank.run.breaks if not one.in_callee]
+    names = {one.name for one in chips}
+    first = [stop for stop in breaks if stop.before is None and stop.after not in names]
+    yield from first
+    breaks = [stop for stop in breaks if stop not in first]
     for one in chips:
         before = [stop for stop in breaks if one.kind != "collective" and stop.after == one.name]
         yield from before
@@ -109,13 +113,31 @@ def _with_breaks(rank: Rank, chips: list[Happening]) -> Iterator[Happening | Gra
         yield from breaks
 
 
-def _chip(one: Happening | GraphBreak, rank: Rank) -> str:
+def _holding(chips: list[Happening | GraphBreak]) -> list[tuple[Happening | GraphBreak, list[Happening]]]:
+    """Each thing with the collectives that are inside it: those of a compiled graph."""
+    found: list[tuple[Happening | GraphBreak, list[Happening]]] = []
+    for one in chips:
+        if isinstance(one, Happening) and one.inside and found:
+            found[-1][1].append(one)
+        else:
+            found.append((one, []))
+    return found
+
+
+def _chip(one: Happening | GraphBreak, held: list[Happening], rank: Rank) -> str:
     if isinstance(one, GraphBreak):
         return f'<span class="stop" title="{escape(one.reason)}">break {escape(one.gb or "")}</span>'
     if one.kind == "collective":
         many = f" {_short(one.elements)}" if one.elements else ""
-        return f'<span class="move">⇄ {escape(one.name)}{many}{" (in the graph)" if one.inside else ""}</span>'
-    return f'<span class="piece" {color(one.part)}>{escape(_piece(one, rank))}</span>'
+        return f'<span class="move">⇄ {escape(one.name)}{many}</span>'
+    inside = "".join(" " + _chip(collective, [], rank) for collective in held)
+    return f'<span class="piece" {color(_ink(one, rank))}>{escape(_piece(one, rank))}{inside}</span>'
+
+
+def _ink(one: Happening, rank: Rank) -> int:
+    """The same color for a piece in forward and in backward."""
+    pieces = list(dict.fromkeys((h.name, h.part) for h in rank.flow if h.kind != "collective"))
+    return pieces.index((one.name, one.part)) if (one.name, one.part) in pieces else 0
 
 
 def _piece(one: Happening, rank: Rank) -> str:
