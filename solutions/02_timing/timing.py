@@ -161,8 +161,8 @@ road(once()["cold"])
 # So a benchmark of "compile time" without `fresh_cache()` measures a folder.
 
 # %% [markdown]
-# **Change one thing.** Other first calls, each in a new process on the H200. `CUDA graph` is
-# `mode="reduce-overhead"` (lesson 5): after compiling, it runs once more as usual, then records its launches.
+# **Change one thing.** Other first calls, each in a new process on the H200. `cached` finds the folder that `cold`
+# filled. `CUDA graph` is `mode="reduce-overhead"` (lesson 5).
 
 # %%
 print(h200.origin.sentence() + "\n" + " " * 11 + "".join(f"   call {i}  " for i in range(1, 7)))
@@ -171,8 +171,9 @@ for name in ("eager", "cold", "cached", "CUDA graph"):
     print(f"{name:11}" + "".join(f"{1e3 * seconds:8.2f} ms" for seconds in calls))
 
 # %% [markdown]
-# **What happened.** More than one call can be slow. How many depends on the mode, so no rule "skip the first" is safe:
-# *warm up* until the times settle, and keep these calls apart.
+# **What happened.** Eager's first call is slow as well: it loads its kernels. Under CUDA graphs the second call is slow,
+# too, because that one records the launches. So no rule "skip the first" is safe: *warm up* until the times settle,
+# and keep these calls apart.
 #
 # After that, times still scatter: other programs, clock speeds, caches. A *mean* follows each disturbed call. The
 # *median* does not, and the *middle half* of the samples tells how far they spread. `measure` does all of this.
@@ -220,7 +221,7 @@ import matplotlib.pyplot as plt
 speed = h200.speeds["4096 x 4096"]
 calls = [10 ** (i / 10) for i in range(61)]
 plain, compiled = speed.base.median, speed.other.median
-figure, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
+figure, axes = plt.subplots(figsize=(6, 2.6), dpi=80, layout="constrained")
 axes.loglog(calls, [n * plain for n in calls], label="eager")
 for name, style in (("cold", "-"), ("cached", "--")):
     first = h200.numbers[f"{name}, call 1"]
@@ -303,16 +304,18 @@ for size in ("4096 x 4096", "32768 x 8192"):
         "published": [h200.numbers[f"published {which} {size}"] for which in ("eager", "compiled")],
         "in a row": (row.base.median, row.other.median),
     }
-    print(f"\n{size}, {h200.numbers[f'bytes {size}'] / 1e6:.0f} MB; a copy takes "
-          f"{1e6 * h200.timings[f'copy {size}'].median:.0f} µs")
+    copy, megabytes = h200.timings[f"copy {size}"].median, h200.numbers[f"bytes {size}"] / 1e6
+    print(f"\n{size}, {megabytes:.0f} MB; a copy takes {1e6 * copy:.0f} µs: {2e-6 * megabytes / copy:.1f} TB/s")
     for name, (base, other) in ways.items():
         print(f"  {name:14} eager {1e6 * base:5.0f} µs   compiled {1e6 * other:5.0f} µs   {base / other:.2f} times")
 
 # %% [markdown]
-# **What happened.** The kernels alone keep to the limit: three times, and the fused one is as fast as a copy. Nothing
-# is left to win in it. But a compiled call takes the *host* time, too: it checks guards and calls a wrapper. Where
-# that takes longer than the kernel, the GPU waits for Python, and the demonstration shows less than the kernels could.
-# The larger the input, the less that matters.
+# **What happened.** The kernels alone come near three, the larger input nearer: each measurement holds a few µs in
+# which the GPU only begins and ends. The fused kernel takes about as long as a copy. Nothing is left to win in it.
+#
+# But a compiled call takes the *host* time, too: it checks guards and calls a wrapper. Where that takes longer than the
+# kernel, the GPU waits for Python, and the demonstration shows much less than the kernels could. The larger the input,
+# the less that matters.
 #
 # So a speed-up belongs to a size, to a host, and to a way of measuring. Ask for all three.
 
@@ -321,7 +324,7 @@ lanes = {name: h200.spans[name] for name in ("eager", "compiled")}
 lane_plot(lanes, h200.origin)
 
 # %% [markdown]
-# That was one call of each, with the profiler looking, which makes launches slower. Now your own machine. On a CPU
+# That was one call of each, as the profiler saw it. Now your own machine. On a CPU
 # nothing is launched, and several cores share memory and caches, so the factor is another one.
 
 # %%
@@ -509,8 +512,8 @@ for name in ("one operation", "matrix product", "64 x 64, called in a row", "64 
 # before. Ten pointwise operations in one kernel win most: here the bytes count.
 #
 # On 64 × 64 numbers the GPU is done before the host has launched: what you wait for is Python. Three launches cost
-# eager less than the guards and the wrapper of one compiled call. A larger compiled region, with hundreds of launches
-# in it, turns this around.
+# eager less than the guards and the wrapper around one compiled call, and a CUDA graph has more Python around it still.
+# A larger compiled region, with hundreds of launches in it, turns this around.
 #
 # So compiling pays where *calls × gain per call* exceeds the first call. And your own machine, on 64 × 64?
 

@@ -125,7 +125,7 @@ def test_row_40_three_operations_move_three_times_the_bytes_of_one_kernel_and_no
     size = h200.numbers[f"bytes {DEMONSTRATED}"]
     assert kernel.bytes_read == kernel.bytes_written == size
     for name in (DEMONSTRATED, LARGER):
-        assert 2.6 < h200.speeds[name].times < 3.3
+        assert 2.3 < h200.speeds[name].times < 3.3
         assert h200.speeds[name].other.median > 0.9 * h200.timings[f"copy {name}"].median
 
 
@@ -134,4 +134,5 @@ def test_row_40_events_round_one_call_show_less_than_the_kernels_could_and_less_
         return h200.numbers[f"published eager {size}"] / h200.numbers[f"published compiled {size}"]
 
     assert published(DEMONSTRATED) < published(LARGER) < 3.1
+    assert h200.speeds[DEMONSTRATED].times < h200.speeds[LARGER].times
     assert published(DEMONSTRATED) < h200.speeds[DEMONSTRATED].times
