@@ -6,6 +6,7 @@ It fills in a table that `compilescope.trials` made. Modes that the table lacks 
 from __future__ import annotations
 
 import dataclasses
+import math
 import runpy
 import time
 from collections.abc import Iterator
@@ -17,24 +18,27 @@ from compilescope.facts_modes import ModeTable, Trial
 from compilescope.torch_internals import modes
 from compilescope.trials import Subject, first_calls, kept_by, one_line, prepare, steady, subject
 
-SECONDS = 5.0
-_ORDER = ("eager", "max-autotune", "max-autotune-no-cudagraphs", "default", "reduce-overhead")
-"""The first one is cold; the others find what was tuned or compiled before."""
-_UNKNOWN = 25.0
+SECONDS = 3.0
+LONGEST = 60.0
+"""A mode that takes longer to start is left out."""
+_ORDER = ("eager", "max-autotune", "default", "reduce-overhead", "max-autotune-no-cudagraphs")
+"""The first compile of a workload is cold; the others find what was tuned or compiled before."""
 
 
 def in_rounds(recipe: Path, table: ModeTable, device: str, seconds: float) -> Iterator[ModeTable]:
     """The table with the steady states of one more workload, each time; `seconds` bound what is begun.
 
-    What there is no time for loses its steady state: it was not measured beside the others.
+    A mode of a workload that there is no time for loses its steady state: it was not measured beside the others.
     """
     start = time.perf_counter()
     prepare(device)
     names = [one.name for one in table.workloads]
     trials = {(one.workload, one.mode): one for one in table.trials}
-    for name in sorted(names, key=lambda one: sum(_expected(trials, one, mode) for mode in _ORDER)):
+    for name in names:
+        left = seconds - (time.perf_counter() - start)
+        if left < 3 * SECONDS:
+            break
         with torch.no_grad(), modes.cold_caches():
-            left = seconds - (time.perf_counter() - start)
             trials |= _workload(recipe, name, trials, device, left)
         torch.compiler.reset()
         torch.set_float32_matmul_precision("highest")
@@ -44,9 +48,15 @@ def in_rounds(recipe: Path, table: ModeTable, device: str, seconds: float) -> It
 
 
 def _expected(trials: dict[tuple[str, str], Trial], name: str, mode: str) -> float:
-    """Seconds that this compile will take, as far as the table knows."""
+    """Seconds that this compile will take, as far as the table knows; infinite if nothing is known."""
     like = trials.get((name, mode)) or trials.get((name, "max-autotune-no-cudagraphs"))
-    return (like.start_s or 0.0) if like is not None else _UNKNOWN
+    return (like.start_s or 0.0) if like is not None else math.inf
+
+
+def _reserved(trials: dict[tuple[str, str], Trial], name: str, mode: str) -> float:
+    """Seconds to leave for modes that must not be missing beside `mode`."""
+    others = ("default", "reduce-overhead") if mode == "max-autotune" else ()
+    return sum(_expected(trials, name, one) for one in others if (name, one) in trials) + SECONDS
 
 
 def _workload(
@@ -64,7 +74,8 @@ def _workload(
             found[name, mode] = dataclasses.replace(
                 known, steady_us=None, steady_low_us=None, steady_high_us=None, timed_calls=0
             )
-        if time.perf_counter() + _expected(trials, name, mode) > end:
+        takes = _expected(trials, name, mode)
+        if takes > LONGEST or time.perf_counter() + takes + _reserved(trials, name, mode) > end:
             continue
         try:
             held = kept_by(device)

@@ -147,7 +147,7 @@ EXERCISE = Exercise(
     check=Check(ask, probe, judge),
     hints=(
         "Write the sum for one mode by hand: which calls cost what, and what follows after start_calls?",
-        "Total = seconds of the first start_calls calls + the other calls × steady_us. A mode without steady_us is out.",
+        "Total = seconds of the first start_calls calls + the other calls × steady_us. Without steady_us it is out.",
         "total(trial) as in the rule; allowed = [those with steady_us and kept_bytes within most_bytes]; "
         "best = min(allowed, key=total); return best.mode, total(eager) - total(best).",
     ),

@@ -52,14 +52,15 @@ class Machine:
     def _steady(self, steady: float) -> float:
         slower = 1 + self._asked["drift"] * min(1.0, self.done / self._asked["warms_in"])
         interrupted = 12.0 if self._random.random() < 0.04 else 1.0
-        return steady * slower * interrupted * self._random.uniform(0.985, 1.015)
+        work: float = steady * slower * interrupted * self._random.uniform(0.985, 1.015)
+        return work
 
 
 def ask(draw: Draw) -> Values:
     """True times of four modes: those of the first calls, and of all others on a cold device."""
     base = draw.number(0.5e-3, 4e-3)
     factors = sorted((1.0, 1.08, 1.5, 2.2), key=lambda _: draw.number(0, 1))
-    modes = {}
+    modes: dict[str, Any] = {}
     for name, factor in zip(NAMES, factors, strict=True):
         more = draw.size(1, 3) if name in ("reduce-overhead", "max-autotune") else 0
         start = [draw.number(2, 60)] + [draw.number(0.05, 0.4) for _ in range(more)]

@@ -16,13 +16,15 @@ Step = Callable[[torch.Tensor], torch.Tensor]
 
 def work_of(asked: Values) -> Step:
     """The step on a batch [rows, width], numbers in and out; one of two, with a drawn factor."""
-    factor = asked["factor"]
+    factor: float = asked["factor"]
 
     def gate(x: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(x) * x * factor
+        out: torch.Tensor = torch.sigmoid(x) * x * factor
+        return out
 
     def spread(x: torch.Tensor) -> torch.Tensor:
-        return (x - x.mean(-1, keepdim=True)) * factor
+        out: torch.Tensor = (x - x.mean(-1, keepdim=True)) * factor
+        return out
 
     return {"gate": gate, "spread": spread}[asked["work"]]
 

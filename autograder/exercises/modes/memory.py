@@ -57,7 +57,7 @@ def judge(asked: Values, found: Values) -> str:
 def _off(label: str, case: Values, got: Any) -> float:
     if not isinstance(got, (int, float)):
         raise NotYet(label, f"returned {kind_of(got)}", "a number of MiB is wanted", "Look at your return line.")
-    off = abs(got / case["kept"] - 1)
+    off: float = abs(got / case["kept"] - 1)
     if not off <= WITHIN:
         look = "Which memory is alive for each size for ever, and which for one call only?"
         raise NotYet(label, f"predicted {got:.0f} MiB", f"{case['kept']:.0f} MiB are kept", look)

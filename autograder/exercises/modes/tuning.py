@@ -15,9 +15,9 @@ LIBRARY = ("mm", "addmm", "bmm", "bias_addmm")
 
 
 def ask(draw: Draw) -> Values:
-    """Tables recorded on the H200, each time changed a little, in any order; one where the library wins, one failure."""
+    """Tables recorded on the H200, changed a little, in any order: one won by the library, one with a failure."""
     tables = [table for table in _recorded() if len(table.choices) > 4]
-    found = []
+    found: list[dict[str, Any]] = []
     for table in sorted(tables, key=lambda _: draw.number(0, 1))[: draw.size(3, 4)]:
         choices = [
             {"name": one.name, "time_us": None if one.time_us is None else one.time_us * draw.number(0.7, 1.4)}
