@@ -152,8 +152,8 @@ class Exercise:
     points: int
     asks_for: tuple[str, ...]
     """Names the learner defines."""
-    check: Callable[[Answer, Draw], str | None] = field(repr=False)
-    """Raises NotYet with the first failing fact; returns a few words on what was found when all is well."""
+    check: Check = field(repr=False)
+    """What is asked, what the answer does, what is judged."""
     hints: tuple[str, str, str] = field(repr=False)
     """Where to look, which rule, the shape of the code."""
     known_mistakes: tuple[KnownMistake, ...] = field(repr=False)

@@ -80,6 +80,8 @@ def read_submission(raw: bytes) -> tuple[NotebookNode, str]:
         if not text.strip():
             raise Unreadable("is empty") from None
         raise Unreadable(f"is not valid JSON from line {error.lineno} on") from None
+    except RecursionError:
+        raise Unreadable("is nested deeper than any notebook") from None
     if not isinstance(data, dict) or not isinstance(data.get("nbformat"), int):
         raise Unreadable("is no notebook")
     if data["nbformat"] != 4:

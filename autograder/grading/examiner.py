@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import nbformat
+import psutil
 from nbformat import NotebookNode
 
 from autograder.build import Lesson
@@ -46,7 +47,7 @@ class Examiner:
         exercises = [exercise for exercise in of_lesson(lesson.name) if f"{exercise.name}_check" in checks]
         self._bubble = Bubble(exercises, cache, isolated=isolated)
         self._exercises = exercises
-        self.questions = [Question.of(exercise) for exercise in exercises]
+        self._questions = {exercise.name: Question.of(exercise) for exercise in exercises}
 
     def __enter__(self) -> Examiner:
         return self
@@ -60,7 +61,7 @@ class Examiner:
         problem = ""
         try:
             notebook = read_notebook(path, self.released)
-            rulings = [self._rule(question, notebook) for question in self.questions]
+            rulings = [self.rule_on(exercise.name, notebook) for exercise in self._exercises]
         except Unreadable as error:
             problem = f"{path.name} {error}."
             rulings = []
@@ -72,13 +73,17 @@ class Examiner:
             seconds=round(time.monotonic() - began, 3),
         )
 
-    def _rule(self, question: Question, notebook: NotebookNode) -> Ruling:
+    def sandboxed(self) -> list[psutil.Process]:
+        """The processes that this examiner's sandbox holds now, its outermost ones left out."""
+        return self._bubble.processes()
+
+    def rule_on(self, exercise: str, notebook: NotebookNode) -> Ruling:
         """Judge with the cells that the exercise needs; a wrong answer gets a second look with all of them.
 
         The second look is taken where the learner wrote cells that the first one left out, for a cell may matter
         without defining a name.
         """
-        code = cells.code_cells(notebook)
+        question, code = self._questions[exercise], cells.code_cells(notebook)
         few = cells.needed(code, question.exercise.asks_for)
         ruling = rule(self._bubble, question, [cell.source for cell in few], self.limits)
         left_out = cells.own_cells(code, self.released) - {cell.place for cell in few}

@@ -19,6 +19,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from autograder.errors import CourseError
 from autograder.exercise import Exercise
 from autograder.nbgrader_config import ROOT
@@ -80,6 +82,7 @@ def bwrap_command(library: Path, cache: Path, gpu: bool) -> tuple[list[str], lis
     if gpu:
         command += ["--ro-bind", "/sys", "/sys"]
         command += [part for node in sorted(Path("/dev").glob("nvidia*")) for part in ("--dev-bind", *[str(node)] * 2)]
+    command += ["--remount-ro", "/dev", "--remount-ro", "/"]  # the next job must find nothing of this one
     for name, value in environment().items():
         command += ["--setenv", name, value]
     return command, shown
@@ -183,6 +186,11 @@ class Bubble:
     def fileno(self) -> int:
         """Of the control socket, for `select`."""
         return self._control.fileno()
+
+    def processes(self) -> list[psutil.Process]:
+        """The zygote and its jobs: what bubblewrap's own processes run."""
+        everybody = psutil.Process(self._process.pid).children(recursive=True)
+        return [one for one in everybody if one.name() != "bwrap"]
 
     def _wait_until_ready(self) -> None:
         if self._ready:

@@ -90,9 +90,9 @@ def outcome(order: Mapping[str, Any], namespace: Mapping[str, Any]) -> dict[str,
     from autograder.judge import refuse_unsolved, say_error
     from autograder.quiet import quiet
 
-    module = importlib.import_module(order["module"])
     with quiet():
         try:
+            module = importlib.import_module(order["module"])
             return report_of(getattr(module, order["probe"]), order, namespace, refuse_unsolved)
         except BaseException as error:
             parts = [getattr(error, part, None) for part in ("ran", "got", "wanted", "look")]

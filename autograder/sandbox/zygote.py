@@ -54,13 +54,19 @@ def serve(control: socket.socket) -> None:
 class Job:
     """A job that runs: the pid of its first process, which is the parent of its pid namespace's init."""
 
-    def __init__(self, pid: int, limits: Limits) -> None:
-        self.pid, self.limits, self.why = pid, limits, ""
+    def __init__(self, pid: int, limits: Limits, isolated: bool) -> None:
+        self.pid, self.limits, self.isolated, self.why = pid, limits, isolated, ""
 
     def kill(self, why: str) -> None:
-        """End it and everything it started: the death of its init ends its pid namespace."""
+        """End it and everything it started.
+
+        With a pid namespace only its init is killed: that ends the others, and the job's own process, which waits for
+        init, ends when nothing is left.
+        """
         self.why = self.why or why
-        for pid in reversed(family(self.pid, parents())):
+        tree = parents()
+        inits = tree.get(self.pid, []) if self.isolated else []
+        for pid in inits[:1] or reversed(family(self.pid, tree)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -73,7 +79,8 @@ def obey(control: socket.socket, jobs: dict[int, Job]) -> bool:
     order: dict[str, Any] = json.loads(data)
     if "start" in order:
         limits = Limits(**order["limits"])
-        jobs[order["start"]] = Job(start(limits, descriptors, control, order["gpu"], order["isolated"]), limits)
+        pid = start(limits, descriptors, control, order["gpu"], order["isolated"])
+        jobs[order["start"]] = Job(pid, limits, order["isolated"])
         for descriptor in descriptors:
             os.close(descriptor)
     elif order["kill"] in jobs:

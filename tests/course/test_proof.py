@@ -7,7 +7,7 @@ import pytest
 
 from autograder import budgets, prove
 from autograder import build as building
-from autograder.exercise import Exercise, KnownMistake, NotYet
+from autograder.exercise import Check, Exercise, KnownMistake, NotYet
 
 LESSON = '''# %% [markdown]
 # # A toy lesson
@@ -24,9 +24,9 @@ check("toy_1")
 '''
 
 
-def judge_double(answer, draw):
-    x = draw.size(3, 99)
-    if (got := answer.double(x)) != 2 * x:
+def judge_double(asked, found):
+    x, got = asked["x"], found["got"]
+    if got != 2 * x:
         raise NotYet(f"double({x})", f"gave {got}", f"this exercise wants {2 * x}", "Look at the factor.")
 
 
@@ -35,7 +35,9 @@ TOY = Exercise(
     lesson="01_toy",
     points=2,
     asks_for=("double",),
-    check=judge_double,
+    check=Check(
+        lambda draw: {"x": draw.size(3, 99)}, lambda answer, asked: {"got": answer.double(asked["x"])}, judge_double
+    ),
     hints=("a", "b", "c"),
     known_mistakes=(
         KnownMistake("def double(x): return x", "Look at the factor"),

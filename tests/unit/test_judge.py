@@ -5,15 +5,21 @@ import sys
 
 import pytest
 
-from autograder.exercise import Answer, Draw, Exercise, NotYet
+from autograder.exercise import Answer, Check, Draw, Exercise, NotYet
 from autograder.judge import judge, namespace_of
+from autograder.wire import Opaque
 
 
-def judge_double(answer, draw):
-    x = draw.size(3, 99)
-    if (got := answer.double(x)) != 2 * x:
+def judge_double(asked, found):
+    x, got = asked["x"], found["got"]
+    if got != 2 * x:
         raise NotYet(f"double({x})", f"gave {got}", f"this exercise wants {2 * x}", "Look at the factor.")
     return f"{x} doubled"
+
+
+CHECK = Check(
+    lambda draw: {"x": draw.size(3, 99)}, lambda answer, asked: {"got": answer.double(asked["x"])}, judge_double
+)
 
 
 DOUBLE = Exercise(
@@ -21,7 +27,7 @@ DOUBLE = Exercise(
     lesson="01_toy",
     points=2,
     asks_for=("double",),
-    check=judge_double,
+    check=CHECK,
     hints=("a", "b", "c"),
     known_mistakes=(),
 )
@@ -102,7 +108,7 @@ def test_what_an_answer_prints_is_kept_out_of_the_notebook(capsys):
 def test_a_check_starts_with_nothing_compiled_and_leaves_nothing_behind():
     import torch
 
-    def counts_compiles(answer, draw):
+    def counts_compiles(answer, asked):
         compiled = []
 
         def backend(graph, inputs):
@@ -110,12 +116,16 @@ def test_a_check_starts_with_nothing_compiled_and_leaves_nothing_behind():
             return graph.forward
 
         torch.compile(answer.double, backend=backend)(torch.ones(2))
-        if len(compiled) != 1:
-            raise NotYet("double", f"compiled {len(compiled)} times", "1 is wanted", "Look.")
         torch.compiler.set_stance("force_eager")
+        return {"compiled": len(compiled)}
+
+    def judges_compiles(asked, found):
+        counts_compiles(Answer(names), asked)  # what an answer leaves on must not reach the judge
+        if found["compiled"] != 1:
+            raise NotYet("double", f"compiled {found['compiled']} times", "1 is wanted", "Look.")
 
     names = namespace_of("def double(x): return 2 * x")
-    exercise = dataclasses.replace(DOUBLE, check=counts_compiles)
+    exercise = dataclasses.replace(DOUBLE, check=Check(lambda draw: {}, counts_compiles, judges_compiles))
     torch.compiler.set_stance("force_eager")
     for _ in range(2):
         assert judge(exercise, names).sentence == ""
@@ -174,4 +184,19 @@ def test_lines_of_an_answer_stay_readable_for_tracebacks():
     names = namespace_of("def double(x):\n    return 2 * x", "mine")
     file = names["double"].__code__.co_filename
     assert linecache.getline(file, 2) == "    return 2 * x"
-    assert sys.modules.get("mine") is None
+    assert sys.modules["mine"].double is names["double"]
+
+
+def test_an_answer_gets_a_copy_of_its_inputs_and_the_judge_sees_what_would_cross_to_a_grader():
+    seen = {}
+
+    def keep(asked, found):
+        seen.update(asked=asked, found=found)
+
+    def probe(answer, asked):
+        asked["numbers"].append(9)
+        return {"pair": (1, 2), "odd": answer.double}
+
+    exercise = dataclasses.replace(DOUBLE, check=Check(lambda draw: {"numbers": [1]}, probe, keep))
+    assert verdict_on("def double(x): return 2 * x", exercise).passed
+    assert seen == {"asked": {"numbers": [1]}, "found": {"pair": [1, 2], "odd": Opaque("function")}}

@@ -6,14 +6,14 @@ from nbclient import NotebookClient
 from nbgrader.utils import determine_grade
 
 from autograder import check, hint, learner, predict
-from autograder.exercise import Exercise, NotYet
+from autograder.exercise import Check, Exercise, NotYet
 from autograder.exercises import everything, find
 from autograder.learner import CheckFailed
 from autograder.prediction import Prediction
 
 
-def judge_double(answer, draw):
-    if (got := answer.double(4)) != 8:
+def judge_double(asked, found):
+    if (got := found["got"]) != 8:
         raise NotYet("double(4)", f"gave {got}", "this exercise wants 8", "Look at the factor.")
 
 
@@ -22,7 +22,7 @@ TOY = Exercise(
     lesson="01_toy",
     points=2,
     asks_for=("double",),
-    check=judge_double,
+    check=Check(lambda draw: {}, lambda answer, asked: {"got": answer.double(4)}, judge_double),
     hints=("Look here.", "This rule.", "This shape. " * 20),
     known_mistakes=(),
 )
