@@ -25,13 +25,18 @@ _LENGTH = struct.Struct("<Q")
 FROM_GRADER = MessageLimits(size=512_000_000)
 
 
+PRELOADED = ("IPython.core.interactiveshell", "autograder.judging", "compilescope")
+
+
 def preload() -> None:
     """Import what every job needs, and compile once with a backend that leaves no thread behind."""
     import torch
-    import torch._inductor.compile_fx
 
-    import compilescope  # noqa: F401
+    from compilescope.torch_internals.warm import import_inductor
 
+    for name in PRELOADED:
+        importlib.import_module(name)
+    import_inductor()
     torch.set_num_threads(1)
     torch.compile(lambda x: x.sin() + 1, backend="aot_eager")(torch.ones(2))
     torch.compiler.reset()
