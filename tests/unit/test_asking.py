@@ -55,6 +55,7 @@ def test_another_call_is_refused_with_both_values(args, subject, expected, actua
     assert verdict.outcome == "recompile"
     refusal = verdict.refusals[0]
     assert (refusal.subject, refusal.expected, refusal.actual) == (subject, expected, actual)
+    assert refusal.source.code == "return x * n if flag else x"
 
 
 def test_the_answer_is_what_then_happens():

@@ -64,6 +64,8 @@ def test_a_changed_size_is_refused_with_both_sizes():
         compiled(torch.ones(5), 2)
     refusal = run.calls[1].refusals[0]
     assert (refusal.subject, refusal.expected, refusal.actual) == ("x", "4", "5")
+    assert refusal.source.code == "return torch.sin(x) * n"
+    assert refusal.source.file == __file__
 
 
 def test_a_changed_module_attribute_is_refused_with_both_values_and_a_hint():

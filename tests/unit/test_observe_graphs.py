@@ -102,6 +102,22 @@ def test_a_size_that_stays_dynamic_has_a_range():
     assert (rows.hint, rows.minimum, rows.specialized_to) == (4, 2, None)
 
 
+def test_branches_on_a_dynamic_size_narrow_its_range_and_their_guards_have_lines():
+    def branches(x):
+        if x.shape[0] > 2:
+            x = x + 1
+        if x.shape[0] * 2 < 40:
+            x = x * 2
+        return x
+
+    (compiled,) = seen(branches, X, dynamic=True).compiles
+    symbols = {symbol.subject: symbol for symbol in compiled.symbols}
+    rows = symbols["L['x'].size()[0]"]
+    assert (rows.minimum, rows.maximum, rows.specialized_to) == (3, 19, None)
+    (guard,) = [guard for guard in compiled.guards if guard.expression == "3 <= L['x'].size()[0] <= 19"]
+    assert guard.source.code == "if x.shape[0] > 2:"
+
+
 def test_a_result_comes_back_unchanged():
     run = seen(formula, X, 2)
     assert torch.equal(run.result, formula(X, 2))
