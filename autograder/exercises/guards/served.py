@@ -8,10 +8,13 @@ from typing import Any
 import torch
 
 from autograder.exercise import NotYet, Values
-from autograder.judging import called, really_compiled
+from autograder.judging import called, eager_operations, really_compiled
 from compilescope import observe
 from compilescope.facts import Run
 from compilescope.text import count, describe_refusal
+
+OF_TORCH = ("aten", "prims", "prim", "torch", "higher_order")
+"""Namespaces of operators that torch itself brings; another one is a custom operator, opaque to the compiler."""
 
 COMPILED = ("hit", "first compile", "recompile")
 
@@ -55,8 +58,13 @@ def always_compiled(run: Run, label: str, calls: int) -> None:
 
 
 def unbroken(run: Run, label: str) -> None:
-    """NotYet if a graph was only captured, or broken: what lies in a break runs as plain Python."""
+    """NotYet if a graph was only captured, or broken, or hides a custom operator: that work runs as plain Python."""
     really_compiled(run, label)
+    for _, node in run.walk_nodes("dynamo"):
+        space, *rest = node.target.split(".")
+        if node.op == "call" and len(rest) == 2 and rest[1] == "default" and space not in OF_TORCH:
+            hides = f"hides its work in the operator {node.target}"
+            raise NotYet(label, hides, "torch's own operations are wanted", "Look at the graph: show(run).")
     if run.breaks:
         one = run.breaks[0]
         at = f"line {one.source.line}, {' '.join(one.source.code.split()[:12])}" if one.source else one.reason
@@ -85,8 +93,6 @@ def refusal(run: Run, which: int = -1) -> str:
 
 def not_outside(label: str, outside: Iterable[str], reference: Callable[..., Any], *args: Any) -> None:
     """NotYet if an operation of `reference` ran outside compiled code; copying and padding may stay there."""
-    from autograder.judging import eager_operations
-
     computed = set(eager_operations(reference, *args))
     for name in outside:
         if name in computed:

@@ -10,7 +10,7 @@ from torch import nn
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import always_compiled, not_outside, observed, refusal, unbroken
-from autograder.judging import called, eager_operations, same_numbers
+from autograder.judging import called, eager_operations, first_call, graphs_hold, same_numbers
 from compilescope import observe
 from compilescope.text import count
 
@@ -84,6 +84,7 @@ def judge(asked: Values, found: Values) -> str:
         )
     unbroken(found["warm"], "serve(x)")
     always_compiled(run, "serve(x)", len(requests))
+    graphs_hold("serve(x)", found["warm"], first_call("model(x)", torch.compile(model, backend="eager"), requests[0]))
     not_outside("serve(x)", found.get("outside", []), model, requests[0])
     return f"{len(requests)} requests, 0 compiles"
 

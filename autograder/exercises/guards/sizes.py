@@ -9,7 +9,7 @@ import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Values
 from autograder.exercises.guards.served import always_compiled, compiles_at_most, each_call, not_outside
-from autograder.judging import called, eager_operations, same_numbers
+from autograder.judging import called, eager_operations, first_call, graphs_hold, same_numbers
 
 WIDTH = 5
 
@@ -55,6 +55,7 @@ def judge(asked: Values, found: Values) -> str:
         same_numbers(f"serve(x) with {len(x)} rows", got, fn(x.double()), torch.float32)
     always_compiled(found["run"], "serve(x)", len(inputs))
     compiles_at_most(found["run"], "serve(x)", 1, len(inputs))
+    graphs_hold("serve(x)", found["run"], first_call("fn(x)", torch.compile(fn, backend="eager"), inputs[0]))
     not_outside("serve(x)", found["outside"], fn, inputs[0])
     return f"{len(inputs)} sizes, 1 compile"
 
@@ -122,6 +123,33 @@ def one_for_all(fn):
             "compiled nothing of it",
         ),
         KnownMistake(_START + "def one_for_all(fn):\n    return fn\n", "0 of"),
+        KnownMistake(  # the work hides in a custom operator
+            _START
+            + """
+def one_for_all(fn):
+    @torch.library.custom_op("mine::hidden", mutates_args=())
+    def hidden(x: torch.Tensor) -> torch.Tensor:
+        return fn(x).clone()
+    hidden.register_fake(lambda x: torch.empty_like(fn(x)))
+    fast = torch.compile(lambda x: hidden(x), backend="aot_eager", dynamic=True)
+    return lambda x: fast(torch.cat([x, x]))[: len(x)]
+""",
+            "hides its work",
+        ),
+        KnownMistake(  # the work hides in a thread, beside a graph for show
+            _START
+            + """
+from concurrent.futures import ThreadPoolExecutor
+def one_for_all(fn):
+    show = torch.compile(lambda x: x.sin(), backend="aot_eager")
+    worker = ThreadPoolExecutor(1)
+    def serve(x):
+        show(torch.ones(3))
+        return worker.submit(fn, x).result()
+    return serve
+""",
+            "in none of its graphs",
+        ),
         KnownMistake(  # a compiled call for show
             _START
             + """

@@ -9,7 +9,7 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import always_compiled, compiles, each_call
 from autograder.judge import namespace_of
-from autograder.judging import all_compiled, called, same_numbers
+from autograder.judging import called, eager_operations, none_outside, same_numbers
 from compilescope.facts import Run
 
 WIDTH = 8
@@ -66,8 +66,8 @@ def probe(answer: Answer, asked: Values) -> Values:
         called("mended(x)", answer.mended)
     compiled = torch.compile(answer.mended, backend="aot_eager", dynamic=True)
     found = each_call("mended(x)", compiled, [(x,) for x in asked["inputs"]])
-    all_compiled("mended(x)", compiled, asked["inputs"][0])
-    return {**found, "said": said if isinstance(said, str | int) else str(said)[:40]}
+    outside = list(eager_operations(compiled, asked["inputs"][0]))
+    return {**found, "outside": outside, "said": said if isinstance(said, str | int) else str(said)[:40]}
 
 
 def judge(asked: Values, found: Values) -> str:
@@ -76,6 +76,7 @@ def judge(asked: Values, found: Values) -> str:
     for x, got in zip(inputs, found["results"], strict=True):
         same_numbers(f"mended(x) with {len(x)} tokens", got, pooled(x.double()), torch.float32)
     always_compiled(run, "mended(x)", len(inputs))
+    none_outside("mended(x)", found["outside"])
     if compiles(run) > 1:
         raise NotYet("mended(x)", f"compiled {compiles(run)} times", "one is wanted", _fixed_by(run))
     said = str(found["said"]).strip()
