@@ -6,6 +6,7 @@
 
 import argparse
 import contextlib
+import gc
 import hashlib
 import json
 import os
@@ -16,11 +17,12 @@ from pathlib import Path
 
 import torch
 import torch._dynamo as dynamo
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from compilescope import on_ranks
+from compilescope import observe, on_ranks
 
 LARGE = {
     "width": 2048,
@@ -28,7 +30,7 @@ LARGE = {
     "batch": 4,
     "tokens": 1024,
     "dtype": "bfloat16",
-    "steps": 40,
+    "steps": 30,
     "backend": "inductor",
 }
 SMALL = {"width": 64, "blocks": 3, "batch": 2, "tokens": 16, "dtype": "float32", "steps": 3, "backend": "aot_eager"}
@@ -100,64 +102,76 @@ def wait():
 def timed(name, size):
     """Seconds of the first step, and milliseconds of each later one: forward and backward."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
-    with settings(name):
-        model, x = placed(name, size), batch(size)
-        spent = []
-        for _ in range(size["steps"] + 6):
-            wait()
-            began = time.perf_counter()
-            model(x).float().square().mean().backward()
-            wait()
-            spent.append(time.perf_counter() - began)
-            model.zero_grad(set_to_none=True)
-    return [spent[0], *(1000 * one for one in spent[6:])]
+    model, x = placed(name, size), batch(size)
+    spent = []
+    for _ in range(size["steps"] + 6):
+        wait()
+        began = time.perf_counter()
+        model(x).float().square().mean().backward()
+        wait()
+        spent.append(time.perf_counter() - began)
+        model.zero_grad(set_to_none=True)
+    return spent[0], [1000 * one for one in spent[6:]]
 
 
 def graphs(name, size):
     """Two small steps, for what is compiled; times do not matter."""
-    with settings(name):
-        model, x = placed(name, size), batch(size)
-        for _ in range(2):
-            model(x).float().square().mean().backward()
+    model, x = placed(name, size), batch(size)
+    for _ in range(2):
+        model(x).float().square().mean().backward()
 
 
 def row_of(name, size):
-    facts = on_ranks(graphs, name, size | {"backend": "aot_eager", "batch": 1, "tokens": 16}, limit=150)
-    first, *steps = on_ranks(timed, name, size, watch=False, limit=200).results[0]
+    with settings(name):
+        torch.compiler.reset()
+        run = observe(graphs, name, size | {"backend": "aot_eager", "batch": 1, "tokens": 16})
+        torch.compiler.reset()
+        first, steps = timed(name, size)
     quarters = statistics.quantiles(steps, n=4)
-    return facts.backend, {
+    return {
         "placement": name,
-        "graphs": len(facts[0].run.graphs),
-        "pieces": facts[0].pieces,
-        "breaks": sum(not one.in_callee for one in facts[0].run.breaks),
+        "graphs": len(run.graphs),
+        "pieces": sum(one.parts for one in run.compiles),
+        "breaks": sum(not one.in_callee for one in run.breaks),
         "first_s": round(first, 2),
         "step_ms": round(statistics.median(steps), 2),
         "quarter_ms": [round(quarters[0], 2), round(quarters[2], 2)],
     }
 
 
+def all_rows(size, stored, path):
+    """On each rank: every placement. Rank 0 writes after each, so that a run that is cut off keeps what it has."""
+    torch._dynamo.config.recompile_limit = 64
+    for name in PLACEMENTS:
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        stored["rows"].append(row_of(name, size))
+        if dist.get_rank() == 0:
+            Path(path).write_text(json.dumps(stored, indent=1) + "\n")
+    return stored
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", type=Path)
+    parser.add_argument("-o", type=Path, default=Path(tempfile.gettempdir()) / "placements.json")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--limit", type=float, default=180)
     asked = parser.parse_args()
-    size = SMALL if asked.small else LARGE
-    device = torch.cuda.get_device_name() if torch.cuda.device_count() > 1 else "CPU"
+    two = torch.cuda.device_count() > 1
     stored = {
         "recipe": hashlib.sha256(Path(__file__).read_bytes()).hexdigest(),
-        "device": f"2 × {device}",
+        "device": f"2 × {torch.cuda.get_device_name() if two else 'CPU'}",
+        "backend": "nccl" if two else "gloo",
         "torch": torch.__version__,
         "date": time.strftime("%Y-%m-%d"),
-        "size": size,
+        "size": SMALL if asked.small else LARGE,
         "rows": [],
     }
-    for name in PLACEMENTS:
-        stored["backend"], row = row_of(name, size)
-        print(row, flush=True)
-        stored["rows"].append(row)
-        if asked.o:  # after each row: a run that is cut off keeps what it has
-            asked.o.parent.mkdir(parents=True, exist_ok=True)
-            asked.o.write_text(json.dumps(stored, indent=1) + "\n")
+    asked.o.parent.mkdir(parents=True, exist_ok=True)
+    path = str(asked.o.resolve())
+    for row in on_ranks(all_rows, stored["size"], stored, path, watch=False, limit=asked.limit).results[0]["rows"]:
+        print(row)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,9 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """Import what a first compile imports, once for all ranks. Where there are GPUs no engine may run before a fork."""
+    """Import what a first compile imports, once for all ranks."""
     torch.set_num_threads(1)
-    layer = nn.Linear(2, 2).requires_grad_(torch.cuda.device_count() == 0)
+    layer = nn.Linear(2, 2)
 
     def small(x: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = layer(x).relu().sum()
@@ -162,7 +162,11 @@ def _launch(folder: Path, job: Job) -> NoReturn:
             os.dup2(log.fileno(), 2)
             os.dup2(log.fileno(), 1)
         os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-        if job.backend != "nccl":  # ranks that share a few cores
+        if job.backend == "nccl":
+            os.environ |= {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "CUDA_VISIBLE_DEVICES": job.gpus or ""}
+            if job.gpus is None:
+                del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:  # ranks that share a few cores
             os.environ |= {"TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
         _alone(folder, job) if job.backend == "fake" else _with_elastic(folder, job)
         code = 0
@@ -197,7 +201,7 @@ def _with_elastic(folder: Path, job: Job) -> None:
         local_addr="127.0.0.1",
         max_restarts=0,
         monitor_interval=0.05,
-        start_method="fork",
+        start_method="spawn" if job.backend == "nccl" else "fork",
         logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs"), redirects=Std.ALL),
     )
     try:

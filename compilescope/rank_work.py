@@ -42,6 +42,8 @@ class Job:
     cwd: str
     texts: dict[str, str]
     cells: dict[str, int]
+    gpus: str | None
+    """``CUDA_VISIBLE_DEVICES`` of the notebook; None if it is not set."""
 
     @staticmethod
     def read(folder: Path) -> Job:

@@ -45,8 +45,9 @@ def on_ranks(
     """Call ``fn(*args)`` on `world` ranks at once: one process each, with a process group, observed.
 
     Inside, ``torch.distributed.get_rank()`` says which rank it is. The group is Gloo on CPU; where there are `world`
-    GPUs it is NCCL, and each rank's default device is its own GPU. Each rank has one thread and the random seed 0.
-    `fn` and all that it uses of the notebook are sent along; settings of torch are not, so make them inside `fn`.
+    GPUs it is NCCL, and each rank's default device is its own GPU (fewer GPUs are not used). Each rank has one thread
+    and the random seed 0. `fn` and all that it uses of the notebook are sent along; settings of torch are not, so make
+    them inside `fn`.
 
     Args:
         fn: what each rank calls. It may return numbers, text, tensors, Runs, and lists or dicts of them.
@@ -95,6 +96,7 @@ def _job(name: str, world: int, backend: str) -> dict[str, Any]:
         "cwd": str(Path.cwd()),
         "texts": ranks_send.sources(),
         "cells": ranks_send.cells(),
+        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
 
 
@@ -153,7 +155,8 @@ class _Template:
         self.end()
         here = str(Path(__file__).parents[1])
         path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        settings = {"PYTHONPATH": path, "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "OMP_NUM_THREADS": "1"}
+        # Nobody may use CUDA and then be forked, so this process never sees a GPU; ranks for NCCL are no forks.
+        settings = {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
         self._answers = SimpleQueue()
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "compilescope.rank_process"],

@@ -76,9 +76,13 @@ def _refused(obj: Any) -> str:
 
 
 def _goes_by_value(fn: types.FunctionType) -> bool:
-    """True for a function of a notebook, False for one that another process can import."""
-    module = sys.modules.get(fn.__module__)
-    return fn.__module__ == "__main__" or "<locals>" in fn.__qualname__ or module is None or module.__spec__ is None
+    """True for a function of a notebook, False for one that another process can import under its name."""
+    found: Any = sys.modules.get(fn.__module__)
+    if fn.__module__ == "__main__" or found is None or found.__spec__ is None:
+        return True
+    for name in fn.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not fn
 
 
 def pack(fn: Callable[..., Any], args: tuple[Any, ...]) -> bytes:

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from compilescope import Run, on_ranks, side_by_side
+from compilescope import Run, observe, on_ranks, side_by_side
 from compilescope.facts_ranks import Happening, PlacementTable, Rank, Ranks
 from compilescope.ranks import NotSendableError, RankError, _template, end_ranks
 from compilescope.ranks_send import from_plain, pack, to_plain
@@ -241,6 +241,23 @@ def test_what_cannot_be_sent_is_named_with_a_remedy():
             pack(fn, ())
     with pytest.raises(NotSendableError, match="argument 1 is a lock"):
         pack(print, (lock,))
+
+
+def test_modules_of_torch_and_disabled_functions_go_along():
+    config = torch._dynamo.config
+
+    @torch.compiler.disable
+    def plain(x):
+        return x.sin()
+
+    def work():
+        with config.patch(suppress_errors=True):
+            run = observe(torch.compile(lambda x: plain(x) + 1, backend="aot_eager"), torch.ones(2))
+        return [len(run.breaks), run.result]
+
+    breaks, result = on_ranks(work, fake=True).results[0]
+    assert breaks == 1
+    assert torch.equal(result, torch.ones(2).sin() + 1)
 
 
 def test_what_comes_back_is_plain_values_tensors_and_runs_or_a_sentence():

@@ -119,8 +119,8 @@ EXERCISE = Exercise(
         _START + "def clip(grad, limit):\n    total = grad.square().sum()\n"
         "    dist.all_reduce(total, op=dist.ReduceOp.SUM)\n    norm = total ** 0.5\n"
         "    return torch.where(norm > limit, grad * (limit / norm), grad)\n",
-        _START + "def clip(grad, limit):\n    norms = [torch.zeros(()) for _ in range(dist.get_world_size())]\n"
-        "    dist.all_gather(norms, grad.norm())\n    norm = torch.stack(norms).norm()\n"
+        _START + "def clip(grad, limit):\n    norms = [torch.zeros(1) for _ in range(dist.get_world_size())]\n"
+        "    dist.all_gather(norms, grad.norm().reshape(1))\n    norm = torch.cat(norms).norm()\n"
         "    return grad / torch.maximum(norm / limit, torch.ones(()))\n",
     ),
 )

@@ -154,7 +154,7 @@ EXERCISE = Exercise(
     ),
     known_mistakes=(
         KnownMistake("def load(model, state):\n    model.load_state_dict(state)\n", "raised"),
-        KnownMistake("def load(model, state):\n    model.load_state_dict(state, strict=False)\n", ""),
+        KnownMistake("def load(model, state):\n    model.load_state_dict(state, strict=False)\n", "as it was"),
         KnownMistake(  # every module. goes
             _START
             + _GOOD.replace('key.replace("_orig_mod.", "")', 'key.replace("_orig_mod.", "").replace("module.", "")'),

@@ -122,8 +122,8 @@ def ranks_of(label: str, fn: Callable[..., Any], *args: Any, **options: Any) -> 
         ranks = on_ranks(fn, *args, patience=PATIENCE, limit=60.0, **options)
     except RankError as error:
         raise _told(label, error) from None
-    except NotSendableError:
-        remedy = "Look at what it uses from outside: make that inside."
+    except NotSendableError as error:
+        remedy = f"Look at this: {_short(str(error).partition(': ')[2], 16)}"
         raise NotYet(
             label, "uses something that cannot leave the notebook", "ranks are other processes", remedy
         ) from None
@@ -140,11 +140,15 @@ def _told(label: str, error: RankError) -> NotYet:
             label, "left the ranks waiting for each other", "each rank must call the same collectives", _at(error)
         )
     if error.reason == "raised":
-        words = error.message.split()
-        said = " ".join(words[:10]) + (" …" if len(words) > 10 else "")
+        said = _short(error.message, 10)
         look = f"Look at {error.steps[-1][3] or error.steps[-1][2]}." if error.steps else ""
         return NotYet(label, f"raised {error.kind} on rank {error.rank}: {said}", "a result is wanted", look)
     return NotYet(label, "ended a rank", "each rank must come to its end", "Look for exit().")
+
+
+def _short(text: str, most: int) -> str:
+    words = text.split()
+    return " ".join(words[:most]) + (" …" if len(words) > most else "")
 
 
 def _at(error: RankError) -> str:

@@ -62,8 +62,10 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 
 def _made(tasks: list[Values]) -> list[Values]:
-    """On a rank: graphs that the backend compiled, for the first model of each placement, for the others of those two
-    that depend on the model; more would take too long."""
+    """On a rank: graphs that the backend compiled, of the first model in each placement.
+
+    Of the other model only in those that depend on it: more would take too long.
+    """
     asked = [PLACEMENTS, *(("DDP inside", "FSDP2 blocks") for _ in tasks[1:])]
     return [{name: _pieces(name, task) for name in names} for names, task in zip(asked, tasks, strict=True)]
 
