@@ -12,7 +12,7 @@ from compilescope.views.display import Display, data_uri
 COLORS = ("#2f66c9", "#b8540f", "#217a52", "#7a48bd", "#b32d67", "#6d6a00", "#007f8c", "#825532")
 """Those of the other views; each series has a mark of its own, too."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "inside-torch-compile",
     "font.family": "sans-serif",

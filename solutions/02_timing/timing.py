@@ -336,7 +336,7 @@ time_plot(speed)
 #
 # One function predicts from a captured graph what eager moves and what one fused kernel would; the other counts what
 # the kernels of a run really move. The check uses other shapes and dtypes, and one graph that needs several kernels:
-# compare your two numbers there.
+# compare your two numbers there. (Needs Linux: there is no `triton` package elsewhere.)
 
 # %% exercise="timing_4"
 def predicted_bytes(graph):

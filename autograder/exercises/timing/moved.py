@@ -163,6 +163,11 @@ EXERCISE = Exercise(
             "must come from memory",
         ),
         KnownMistake(_START + _RIGHT.replace(" + kernel.bytes_written", ""), "what it writes"),
+        KnownMistake(  # the numbers of the lesson's own chain
+            "def predicted_bytes(graph):\n    return 402653184, 134217728\n\n"
+            "def counted_bytes(kernels):\n    return 134217728\n",
+            "all of its inputs",
+        ),
         KnownMistake(  # believes the prediction
             _START
             + _RIGHT
