@@ -25,7 +25,7 @@ from compilescope.reading.cells import cell_numbers
 
 _RUN = "\0run"
 """Key of a Run among values that came back."""
-_PLAIN = (type(None), bool, int, float, str)
+_PLAIN = (bool, int, float, str)
 
 
 class NotSendableError(TypeError):
@@ -201,25 +201,27 @@ def cells() -> dict[str, int]:
 
 def to_plain(value: Any, where: str = "the function") -> Any:
     """What a rank returns, in types that are read back without pickle. NotSendableError for anything else."""
+    if value is None:
+        return None
     if isinstance(value, Run):
         return {_RUN: value.to_json()}
     if isinstance(value, torch.Tensor):
         if type(value) not in (torch.Tensor, nn.Parameter):
-            kind = type(value).__name__
+            name = type(value).__name__
             raise NotSendableError(
-                f"{where} returned a {kind}: return a plain tensor of it (DTensor: x.full_tensor())."
+                f"{where} returned a {name}: return a plain tensor of it (DTensor: x.full_tensor())."
             )
         return value.detach().cpu().clone()
     if isinstance(value, dict) and all(isinstance(key, (str, int)) for key in value):
-        return {key: to_plain(one, where) for key, one in value.items()}
+        return {to_plain(key): to_plain(one, where) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_plain(one, where) for one in value]
-    if isinstance(value, _PLAIN):
-        return value
-    kind = type(value).__name__
+    for kind in _PLAIN:
+        if isinstance(value, kind):
+            return kind(value)  # of a subclass, such as torch.__version__, the plain value
     raise NotSendableError(
-        f"{where} returned a {kind}, which stays in its process: return numbers, text, tensors, Runs, or lists and "
-        "dicts of them."
+        f"{where} returned a {type(value).__name__}, which stays in its process: return numbers, text, tensors, Runs, "
+        "or lists and dicts of them."
     )
 
 

@@ -262,11 +262,12 @@ def test_modules_of_torch_and_disabled_functions_go_along():
 
 def test_what_comes_back_is_plain_values_tensors_and_runs_or_a_sentence():
     run = Run.from_json('{"origin":{"kind":"live","device":"CPU","torch":"2"}}')
-    values = {"a": [1, 2.5, None, "text", True], "run": run, 3: torch.ones(2)}
+    values = {"a": [1, 2.5, None, "text", True], "version": torch.__version__, "run": run, 3: torch.ones(2)}
     back = from_plain(to_plain(values))
     assert back["run"] == run
     assert back["a"] == values["a"]
     assert torch.equal(back[3], torch.ones(2))
+    assert type(back["version"]) is str
     with pytest.raises(NotSendableError, match="returned a Net"):
         to_plain([Net()])
 
