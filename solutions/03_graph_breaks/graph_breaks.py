@@ -237,7 +237,7 @@ print("\nitem with fullgraph=True:", len(first_call(strict, torch.randn(8)).grap
 # The last line is a surprise worth knowing: `fullgraph=True` does not only check. It also captures `.item()`, as a
 # number that is not known yet.
 #
-# A custom operator without a *fake* is worse than a break. It raises; you will mend one.
+# Something can be worse than a break: a custom operator without a *fake*. You meet it in 3.3.
 
 # %% [markdown]
 # **Change one thing.** Put the `print` into a loop.
@@ -398,45 +398,49 @@ check("breaks_3")
 # | a library call that you need | a custom op with a fake |
 # | code that must see real values | `torch.compiler.disable`, and live with the break |
 #
-# **The case.** A checksum by a C library stands in the middle. Once as it is, once as a *custom op*.
+# **The case.** A checksum by a C library stands in the middle: as it is, as a *custom op*, and as a custom op with a
+# *fake* that tells what the result looks like.
 
 # %%
 import zlib
 
-def checksum(x):
+def checksum(x: torch.Tensor) -> torch.Tensor:
     return torch.tensor(zlib.crc32(x.numpy().tobytes()) % 1000)
 
-@torch.library.custom_op("lesson::checksum", mutates_args=())
-def checksum_op(x: torch.Tensor) -> torch.Tensor:
-    return checksum(x)
+bare_op = torch.library.custom_op("lesson::bare", checksum, mutates_args=())
+full_op = torch.library.custom_op("lesson::full", checksum, mutates_args=())
 
-@checksum_op.register_fake
-def _(x):  # what the result looks like, for a Dynamo that has no values
+@full_op.register_fake
+def _(x):
     return torch.empty((), dtype=torch.int64)
 
 def signed(x, sign):
     return torch.cat([x.sin(), sign(x.sin()).view(1)]).cos()
 
 # %%
-predict(
-    "With the custom op, how many graphs?",
-    ["0", "1", "2"],
-    lambda: len(first_call(torch.compile(signed, backend="aot_eager"), torch.randn(8), checksum_op).graphs),
-)
+def outcome(sign):
+    try:
+        count = len(first_call(torch.compile(signed, backend="aot_eager"), torch.randn(8), sign).graphs)
+        return f"{count} graphs" if count > 1 else f"{count} graph"
+    except Exception:
+        return "it raises"
+
+predict("What does a first call with bare_op do?", ["1 graph", "2 graphs", "it raises"], lambda: outcome(bare_op))
 
 # %%
-before = first_call(torch.compile(signed, backend="aot_eager"), torch.randn(8), checksum)
-after = first_call(torch.compile(signed, backend="aot_eager"), torch.randn(8), checksum_op)
-print(f"as it is: {len(before.graphs)} graphs; as custom op: {len(after.graphs)}")
-print(torch.library.opcheck(checksum_op, (torch.randn(8),)))
-show(after)
+print("as it is:", outcome(checksum), "· without a fake:", outcome(bare_op), "· with a fake:", outcome(full_op))
+print(torch.library.opcheck(full_op, (torch.randn(8),)))
+run = first_call(torch.compile(signed, backend="aot_eager"), torch.randn(8), full_op)
+show(run)
 
 # %% [markdown]
-# **What happened.** A custom op is one node: Dynamo never looks inside. While it traces, it asks the *fake* for shape
-# and dtype; when the graph runs, the real function runs. The compiler cannot fuse into it, but everything around it
-# stays together. `opcheck` compares the two, and looks for hidden mutation. (As it is, there are four graphs: the break
-# lies in a function that `signed` calls, and splits both.)
+# **What happened.** A custom op is one node: Dynamo never looks inside. While it traces, it asks the fake for shape and
+# dtype; without one it raises. When the graph runs, the real function runs. Nothing is fused into it, but everything
+# around it stays together. `opcheck` compares op and fake, and looks for hidden mutation.
 #
+# As it is, there are even four graphs: the break lies in a function that `signed` calls, and splits both.
+
+# %% [markdown]
 # **Change one thing.** This time the code must see values at run time, and stay plain Python. The break is wanted, but
 # no other one. `error_on_graph_break` is a `fullgraph` that can be switched off for some lines.
 
@@ -475,6 +479,7 @@ show(run)
 #
 # Two more doors go *into* the graph. `nonstrict_trace` (in `torch.compiler` from 2.14 on) and the older `allow_in_graph`
 # say: do not read this function, only record what it does to tensors. Its Python runs while tracing, and never again.
+# All of this is in `torch.compiler`, beside `reset`, which `first_call` uses, and `config`.
 
 # %%
 nonstrict_trace = getattr(torch.compiler, "nonstrict_trace", None) or torch._dynamo.nonstrict_trace

@@ -117,6 +117,11 @@ def test_row_18_a_function_that_dynamo_does_not_read_runs_its_python_while_traci
         assert len(calls) == traced
 
 
+def test_row_18_torch_compiler_offers_config_reset_disable_and_allow_in_graph():
+    assert {"reset", "disable", "allow_in_graph"} <= set(torch.compiler.__all__)
+    assert hasattr(torch.compiler, "config")
+
+
 def test_row_18_nonstrict_trace_has_a_public_name_from_2_14_on():
     assert hasattr(torch.compiler, "nonstrict_trace") == (VERSION >= (2, 14))
     assert hasattr(dynamo, "nonstrict_trace")
