@@ -10,6 +10,12 @@ from compilescope.views.call_timeline import OUTCOMES
 from compilescope.views.card import card, color, escape, table
 from compilescope.views.display import Display
 
+_STYLE = (
+    ".cv .strips td:last-child,.cv .cures td:nth-last-child(3){width:99%}.cv .cures td:last-child{width:auto}"
+    ".cv .cure{font:.94em var(--mono);white-space:nowrap}"
+)
+"""The guard takes what width is left: signs and cures are read at a glance."""
+
 Cures = Mapping[str, tuple[str, Run]]
 
 
@@ -25,11 +31,13 @@ def strips(runs: Mapping[str, Run], labels: Sequence[object] = (), cures: Cures 
         return card("No runs", "<p>Nothing was observed.</p>", "Nothing was observed.", "")
     cures = cures or {}
     heads = ["", *map(str, labels)] if labels else ["", "calls"]
-    heads += ["compiles", "guard that failed", *(["cure", "calls", "compiles"] if cures else [])]
+    heads += ["guard that failed", "cure", "calls"] if cures else ["compiles", "guard that failed"]
     rows = [_row(name, run, len(labels), cures) for name, run in runs.items()]
     legend = "".join(_legend(outcome) for outcome in OUTCOMES if _has(outcome, runs, cures))
     numbers = _columns_of_counts(heads)
-    body = table(heads, rows, numbers=numbers) + f'<p class="mute">{legend}</p>'
+    kind = "strips cures" if cures else "strips"
+    body = f'<style>{_STYLE}</style><div class="{kind}">{table(heads, rows, numbers=numbers)}</div>'
+    body += f'<p class="mute">{legend}</p>'
     title = f"{count(len(runs), 'row')}, {count(sum(len(run.calls) for run in runs.values()), 'call')}"
     lines = [_line(name, run, cures) for name, run in runs.items()]
     if labels:

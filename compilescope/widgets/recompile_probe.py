@@ -38,6 +38,7 @@ class Probe:
     def __init__(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         self._fn = fn
         self.verdict: Verdict = would_recompile(fn, *args, **kwargs)
+        self._had_entries = bool(self.verdict.entries)
         names = _argument_names(fn, args)
         self.controls = [control_for(name, value) for name, value in zip(names, args, strict=True)]
         self.keywords = {name: control_for(name, value) for name, value in kwargs.items()}
@@ -54,6 +55,10 @@ class Probe:
     @property
     def text(self) -> str:
         """The answer as a sentence."""
+        if self._had_entries and not self.verdict.entries:
+            return (
+                f"What {self.verdict.function} had compiled is gone since: run this cell again, and those that warm it."
+            )
         return describe_verdict(self.verdict)
 
     def _ask(self, change: Any = None) -> None:

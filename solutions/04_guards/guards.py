@@ -40,7 +40,8 @@ def calls(fn, *arguments, before=lambda i: None, **options):
     with observe() as run, torch.enable_grad():
         for i, one in enumerate(arguments):
             before(i)
-            fast(*one) if isinstance(one, tuple) else fast(one)
+            one = one if isinstance(one, tuple) else (one,)
+            fast(*one)
     return run
 
 FIVE = [rows(n) for n in (4, 4, 5, 6, 7)]
@@ -76,19 +77,19 @@ compare_entries(*run.compiles)
 
 # %%
 fast = torch.compile(soften, backend="aot_eager")
-torch.compiler.reset()
-fast(rows(4)), fast(rows(5))
 
-def would(x, temperature=2.0):
-    return would_recompile(fast, x, temperature).outcome
+def warm():
+    torch.compiler.reset()
+    fast(rows(4)), fast(rows(5))
 
-predict(
-    "fast has met 4 and 5 rows. Which of these calls would compile again?",
-    ["400 rows", "float64", "both", "neither"],
-    lambda: {(0, 1): "float64", (1, 0): "400 rows", (1, 1): "both", (0, 0): "neither"}[
-        (would(rows(400)) == "recompile", would(rows(4, torch.float64)) == "recompile")
-    ],
-)
+def refused():
+    warm()
+    other = {"400 rows": rows(400), "float64": rows(4, torch.float64)}
+    names = [name for name, x in other.items() if would_recompile(fast, x)]
+    return names[0] if len(names) == 1 else "both" if names else "neither"
+
+predict("fast has met 4 and 5 rows. Which of these calls would compile again?",
+        ["400 rows", "float64", "both", "neither"], refused)
 
 # %% [markdown]
 # Try it yourself: change one value at a time, and see which guard refuses. `fast` is never called.
@@ -96,6 +97,7 @@ predict(
 # %%
 from compilescope.widgets import recompile_probe
 
+warm()
 recompile_probe(fast, rows(4), 2.0)
 
 # %% [markdown]
@@ -206,7 +208,7 @@ x = rows(5)
 maybe_mark_dynamic(x, 0)
 run = calls(discounted, x, rows(7), rows(9))
 for one in run.compiles[0].symbols:
-    print(f"{one.subject} was fixed to {one.specialized_to} by line {one.specialized_by.line}: {one.specialized_by.code}")
+    print(f"{one.subject} was fixed to {one.specialized_to}, line {one.specialized_by.line}: {one.specialized_by.code}")
 guard_tree(run)
 
 # %% [markdown]
@@ -297,7 +299,7 @@ cured["stride"] = "x.contiguous()", calls(wave, x, tall.mT.contiguous())
 met["requires_grad"] = calls(wave, x, weight)
 cured["requires_grad"] = "x.detach()", calls(wave, x, weight.detach())
 met["grad mode"] = calls(wave, x, x, x, before=lambda i: torch.set_grad_enabled(i % 2 == 0))
-cured["grad mode"] = "no_grad() each time", calls(wave, x, x, x, before=lambda i: torch.set_grad_enabled(False))
+cured["grad mode"] = "no_grad()", calls(wave, x, x, x, before=lambda i: torch.set_grad_enabled(False))
 
 # %%
 def total(x, parts):
@@ -313,9 +315,10 @@ met["float"] = calls(wave, *[(x, k / 2) for k in numbers])
 met["string"] = calls(in_meters, *[(x, unit) for unit in UNITS])
 met["list"] = calls(total, *[(x, [x] * k) for k in numbers])
 met["global"] = calls(rated, *[x] * 4, before=lambda i: globals().update(RATE=i + 2))
-cured |= dict.fromkeys(["int", "float"], ("torch.tensor(k)", calls(wave, *tensors)))
-cured["string"] = "torch.tensor(UNITS[unit])", cured["int"][1]
-cured["list"] = "torch.stack(parts)", calls(lambda x, parts: x + parts.sum(0), *[(x, torch.stack([x] * k)) for k in numbers])
+cured |= dict.fromkeys(["int", "float"], ("tensor(k)", calls(wave, *tensors)))
+cured["string"] = "tensor(UNITS[unit])", cured["int"][1]
+stacks = [(x, torch.stack([x] * k)) for k in numbers]
+cured["list"] = "torch.stack(parts)", calls(lambda x, parts: x + parts.sum(0), *stacks)
 cured["global"] = "a tensor argument", cured["int"][1]
 
 # %%
@@ -338,7 +341,7 @@ cured["train / eval"] = "eval() to serve", calls(plain.eval(), *[x] * 4)
 met["attribute"] = calls(plain, *[x] * 4, before=lambda i: setattr(plain, "gain", i + 2))
 cured["attribute"] = "gain.fill_(…)", calls(tensor, *[x] * 4, before=lambda i: tensor.gain.fill_(i + 2))
 met["step counter"] = calls(Counting(1, 0), *[x] * 4)
-cured["step counter"] = "steps = torch.tensor(0)", calls(Counting(1, torch.tensor(0)), *[x] * 4)
+cured["step counter"] = "steps = tensor(0)", calls(Counting(1, torch.tensor(0)), *[x] * 4)
 
 # %%
 def scheduled(kind, rate):
@@ -350,7 +353,7 @@ def scheduled(kind, rate):
 
 for kind in torch.optim.SGD, torch.optim.Adam:
     met[f"rate of {kind.__name__}"] = scheduled(kind, 0.1)
-    cured[f"rate of {kind.__name__}"] = "lr=torch.tensor(0.1)", scheduled(kind, torch.tensor(0.1))
+    cured[f"rate of {kind.__name__}"] = "lr=tensor(0.1)", scheduled(kind, torch.tensor(0.1))
 
 # %%
 predict(
