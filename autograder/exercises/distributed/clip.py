@@ -106,12 +106,12 @@ EXERCISE = Exercise(
             "    return grad * (limit / total.sqrt()).clamp(max=1)\n",
             "break",
         ),
-        KnownMistake(  # nothing is compiled
+        KnownMistake(  # the larger rank's norm
             _START
-            + "@torch.compiler.disable\ndef clip(grad, limit):\n"
-            + _SUM
+            + "def clip(grad, limit):\n    total = grad.square().sum()\n"
+            + "    dist.all_reduce(total, op=dist.ReduceOp.MAX)\n"
             + "    return grad * (limit / total.sqrt()).clamp(max=1)\n",
-            "compiled nothing",
+            "float64 result",
         ),
     ),
     alternatives=(
