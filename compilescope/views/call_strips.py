@@ -34,7 +34,7 @@ def strips(runs: Mapping[str, Run], labels: Sequence[object] = (), cures: Cures 
     heads += ["guard that failed", "cure", "calls"] if cures else ["compiles", "guard that failed"]
     rows = [_row(name, run, len(labels), cures) for name, run in runs.items()]
     legend = "".join(_legend(outcome) for outcome in OUTCOMES if _has(outcome, runs, cures))
-    numbers = _columns_of_counts(heads)
+    numbers = tuple(i for i, head in enumerate(heads) if head == "compiles")
     kind = "strips cures" if cures else "strips"
     body = f'<style>{_STYLE}</style><div class="{kind}">{table(heads, rows, numbers=numbers)}</div>'
     body += f'<p class="mute">{legend}</p>'
@@ -46,23 +46,15 @@ def strips(runs: Mapping[str, Run], labels: Sequence[object] = (), cures: Cures 
     return card(title, body, "\n".join(lines), next(iter(runs.values())).origin.sentence())
 
 
-def _columns_of_counts(heads: list[str]) -> tuple[int, ...]:
-    return tuple(i for i, head in enumerate(heads) if head == "compiles")
-
-
 def _row(name: str, run: Run, columns: int, cures: Cures) -> list[str]:
     dots = [_dot(i, call) for i, call in enumerate(run.calls, 1)]
     shown = [*dots, *[""] * (columns - len(dots))] if columns else [_together(dots)]
-    cells = [f"<b>{escape(name)}</b>", *shown, str(compiles(run)), escape(_why(run))]
-    if cures:
-        what, cured = cures.get(name, ("", None))
-        after = [_dot(i, call) for i, call in enumerate(cured.calls, 1)] if cured else []
-        cells += [
-            f"<code>{escape(what)}</code>" if what else "",
-            _together(after),
-            str(compiles(cured)) if cured else "",
-        ]
-    return cells
+    title, why = f"<b>{escape(name)}</b>", escape(_why(run))
+    if not cures:
+        return [title, *shown, str(compiles(run)), why]
+    what, cured = cures.get(name, ("", None))
+    after = [_dot(i, call) for i, call in enumerate(cured.calls, 1)] if cured else []
+    return [title, *shown, why, f'<span class="cure">{escape(what)}</span>' if what else "", _together(after)]
 
 
 def compiles(run: Run) -> int:
