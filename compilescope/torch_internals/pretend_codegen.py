@@ -149,9 +149,10 @@ def _context(mode: Any) -> torch._guards.TracingContext:
 
 
 def on_cuda(gm: torch.fx.GraphModule, mode: Any) -> torch.fx.GraphModule:
-    """A copy of a graph in which each CPU tensor, also in the meta of the nodes, is one on CUDA device 0."""
+    """A copy of a graph in which each CPU tensor, also in branches and in the meta of nodes, is on CUDA device 0."""
     module = copy_graph(gm)
     cuda = torch.device("cuda", 0)
+    branches: set[int] = set()
 
     def device(value: Any) -> Any:
         return cuda if isinstance(value, torch.device) and value.type == "cpu" else value
@@ -160,9 +161,14 @@ def on_cuda(gm: torch.fx.GraphModule, mode: Any) -> torch.fx.GraphModule:
         node.args = pytree.tree_map(device, node.args)
         node.kwargs = pytree.tree_map(device, node.kwargs)
         node.meta.pop("tensor_meta", None)
-        if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), torch.Tensor):
+        named = getattr(module, str(node.target), None) if node.op == "get_attr" else None
+        if isinstance(named, torch.Tensor):
             node.meta.pop("val", None)
             _move_constant(node, cuda)
+        elif isinstance(named, torch.fx.GraphModule):  # a branch of torch.cond, the body of a loop
+            if id(named) not in branches:
+                branches.add(id(moved := on_cuda(named, mode)))
+                setattr(module, str(node.target), moved)
         elif "val" in node.meta:
             node.meta["val"] = pytree.tree_map(lambda value: _as_cuda(value, mode), node.meta["val"])
     module.recompile()

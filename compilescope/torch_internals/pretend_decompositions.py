@@ -12,6 +12,9 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
+
+import torch
 
 _KEEP = frozenset(
     (
@@ -30,29 +33,38 @@ _KEEP = frozenset(
 def gpu_decompositions() -> Iterator[None]:
     """Inside, ``x.device.type == "cpu"`` is false and ``== "cuda"`` is true for CPU tensors in decompositions.
 
-    Leans on the functions of ``torch._decomp.decompositions``, ``torch._inductor.decomposition`` and ``torch._refs``
-    (2.11 to 2.15): the strings in their code are exchanged, and put back afterwards. A function that asks otherwise
-    is left as it is.
+    Leans on the functions of ``torch._decomp.decompositions``, ``torch._inductor.decomposition``, ``torch._refs`` and
+    ``torch._inductor.fx_passes.fuse_attention`` (2.11 to 2.15): the strings in their code are exchanged, and put back
+    afterwards; and on ``joint_graph.check_device``, which makes one product of a batch of one on a GPU only. A function
+    that asks otherwise is left as it is.
     """
+    from torch._inductor.fx_passes import joint_graph
+
     changed = _asking_for_the_device()
     before = [(function, function.__code__) for function, _ in changed]
     try:
         for function, code in changed:
             function.__code__ = code
-        yield
+        with mock.patch.object(joint_graph, "check_device", _both_on_the_cpu):
+            yield
     finally:
         for function, code in before:
             function.__code__ = code
+
+
+def _both_on_the_cpu(first: torch.Tensor, second: torch.Tensor, device: str = "cuda") -> bool:
+    return first.device.type == second.device.type == "cpu"
 
 
 @functools.cache
 def _asking_for_the_device() -> tuple[tuple[Any, types.CodeType], ...]:
     import torch._decomp.decompositions as core
     import torch._inductor.decomposition as inductor
+    import torch._inductor.fx_passes.fuse_attention as attention
     import torch._refs as references
 
     found: dict[int, tuple[Any, types.CodeType]] = {}
-    for module in (core, inductor, references):
+    for module in (core, inductor, references, attention):
         for value in vars(module).values():
             function = inspect.unwrap(value) if callable(value) else None
             if not isinstance(function, types.FunctionType) or function.__module__ != module.__name__:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import copy
+import dataclasses
 import io
 import linecache
 import os
@@ -17,13 +17,11 @@ from typing import Any
 from unittest import mock
 
 import torch
-import torch.utils._pytree as pytree
 
 from autograder import prediction
 from autograder.exercises import find
 from autograder.judge import judge
-from case import Case
-from compilescope.torch_internals.pretend_capture import Captured, capturing, copied, copy_graph
+from compilescope.torch_internals.pretend_capture import Captured, capturing
 from compilescope.torch_internals.pretend_world import forget_devices
 
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
@@ -32,25 +30,11 @@ SECRET = "the inputs that checks draw are the same on each machine"
 
 
 @dataclass(frozen=True)
-class GraphCase(Case):
-    """A captured graph; its tensors, and the devices it names, go where it is run."""
+class GraphCase:
+    """A graph that a lesson compiled, as Dynamo handed it over."""
 
-    captured: Any = None
-
-    def args(self, device: str) -> tuple[Any, ...]:
-        torch.manual_seed(0)
-        return tuple(_moved(one, device) for one in self.captured.values)
-
-    def run(self, compiled: Any, args: tuple[Any, ...]) -> Any:
-        with torch.inference_mode(self.captured.inference), torch.set_grad_enabled(self.captured.grad):
-            result = compiled(*args)
-            leaves = [one for one in pytree.tree_leaves(result) if isinstance(one, torch.Tensor) and one.requires_grad]
-            if leaves and self.captured.grad:
-                sum(one.float().sum() for one in leaves).backward()
-        return result
-
-    def on(self, device: str) -> GraphCase:
-        return GraphCase(self.name, _on(self.captured, device), (), captured=self.captured)
+    name: str
+    captured: Captured
 
 
 @dataclass
@@ -62,44 +46,6 @@ class Collected:
     """Exercise to the number of graphs that its check saw compiled, also those known from elsewhere."""
     problems: list[str] = field(default_factory=list)
     """Cells that raised, and checks that the lesson's own answer did not pass."""
-    left_out: list[str] = field(default_factory=list)
-    """Graphs whose inputs are no plain tensors, or are too large to be kept."""
-
-
-def _moved(one: Any, device: str) -> Any:
-    if not isinstance(one, torch.Tensor):
-        return one
-    return copied(one).to(device).requires_grad_(one.requires_grad)
-
-
-def _on(captured: Captured, device: str) -> torch.fx.GraphModule:
-    module = copy_graph(captured.module)
-
-    def there(value: Any) -> Any:
-        return torch.device(device) if isinstance(value, torch.device) and value.type == "cpu" else value
-
-    for node in module.graph.nodes:
-        node.args, node.kwargs = pytree.tree_map(there, (node.args, node.kwargs))
-        if str(node.kwargs.get("device", "")) == "cpu":  # written as text
-            node.kwargs = {**node.kwargs, "device": torch.device(device)}
-        node.meta.clear()
-    module.recompile()
-    _own_tensors(module)
-    return module.to(device)
-
-
-def _own_tensors(module: torch.fx.GraphModule) -> None:
-    """Give it copies of its submodules, parameters and constants: those of the captured graph must not move along."""
-    names = {
-        str(node.target).partition(".")[0] for node in module.graph.nodes if node.op in ("get_attr", "call_module")
-    }
-    for name in names:
-        value = getattr(module, name)
-        if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-            value = copied(value).requires_grad_(value.requires_grad)
-        else:
-            value = copy.deepcopy(value)
-        setattr(module, name, value)
 
 
 def graphs_of_lesson(path: Path) -> Collected:
@@ -130,16 +76,13 @@ def graphs_of_lesson(path: Path) -> Collected:
 def _add_cases(lesson: str, captured: list[Captured], found: Collected) -> None:
     seen: set[str] = set()
     for one in captured:
-        name = f"{lesson}/{one.function[0]}"
-        if one.values is None:
-            found.left_out.append(name)
-            continue
-        # other sizes of the same program are no other case
-        kinds = [(one.dtype, one.requires_grad) if isinstance(one, torch.Tensor) else type(one) for one in one.values]
+        # other sizes of the same program are no other case; nor is another mode, in which a benchmark would decide
+        kinds = [(v.dtype, v.requires_grad) if isinstance(v, torch.Tensor) else type(v) for v in one.inputs]
         key = f"{re.sub(r'0x[0-9a-f]+', '', one.module.code)}{kinds}{one.grad}{one.inference}"
         if key not in seen:
             seen.add(key)
-            found.cases.append(GraphCase(f"{name}/{len(found.cases)}", _on(one, "cpu"), (), captured=one))
+            name = f"{lesson}/{one.function[0]}/{len(found.cases)}"
+            found.cases.append(GraphCase(name, dataclasses.replace(one, options={})))
 
 
 @contextlib.contextmanager

@@ -319,6 +319,16 @@ def attention_function(q, k, v):
     return F.scaled_dot_product_attention(q * 2, k, v) + 1
 
 
+@case(floats(2, 4, 32, 16), floats(2, 4, 32, 16), floats(2, 4, 32, 16))
+def attention_in_float32(q, k, v):
+    return torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(16), -1) @ v
+
+
+@case(floats(1, 32, 16), floats(1, 16, 24))
+def batch_of_one(x, y):
+    return torch.relu(torch.bmm(x, y))
+
+
 @case(floats(4, 8, 16, 16), floats(8, 8, 3, 3), floats(8), backward=True)
 def conv_batch_norm_train(x, w, g):
     y = F.conv2d(x, w, padding=1)

@@ -37,9 +37,13 @@ def _lessons(rows: list[dict]) -> list[str]:
             cases = [one for one in rows if one.get("case", "").startswith(f"{row['lesson']}/")]
             same = sum(not one["difference"] for one in cases)
             exercises = ", ".join(f"{name} {count}" for name, count in row["exercises"].items())
-            notes = "; ".join([*row["problems"], *(f"left out: {name}" for name in row["left out"])])
-            lines.append(f"| {row['lesson']} | {same} of {len(cases)} | {exercises} | {notes} |")
-    head = ["", "| lesson | different graphs, equal | graphs of each exercise's check | notes |", "|---|---|---|---|"]
+            problems = "; ".join(row["problems"]).replace("|", "\\|").replace("\n", " ")
+            lines.append(f"| {row['lesson']} | {same} of {len(cases)} | {exercises} | {problems} |")
+    head = [
+        "",
+        "| lesson | different graphs, equal | graphs of each exercise's check | cells and checks that failed |",
+        "|---|---|---|---|",
+    ]
     return [*head, *lines] if lines else []
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from cases import Case
 from compilescope.reading.generated import read_code
 from compilescope.torch_internals import records, settings
-from compilescope.torch_internals.pretend_capture import capturing, latest
+from compilescope.torch_internals.pretend_capture import Captured, capturing, latest
 from compilescope.torch_internals.pretend_codegen import generate
+from graph_on_device import graph_on
 
 # File names and cache flags, nothing else.
 _CACHE_FLAGS = re.compile(
@@ -58,22 +62,58 @@ def pretended(case: Case, gpu: str) -> Written:
     return written
 
 
-def real(case: Case) -> Written:
-    """What Inductor writes, compiles and runs on the GPU that is there."""
-    torch.compiler.reset()
+def pretended_graph(captured: Captured, gpu: str) -> Written:
+    """What Inductor writes for `gpu` from a graph that was captured on the CPU."""
     written = Written()
+    for meta, payload in generate(captured, gpu):
+        if "inductor_output_code" in meta:
+            written.add(payload or "")
+    return written
 
-    def take(meta: dict[str, object], payload: str | None) -> None:
+
+def real_graph(captured: Captured, device: str = "cuda") -> Written:
+    """What Inductor writes for the same graph, and compiles, when its tensors are on the GPU that is there."""
+    written = Written()
+    with _written(written), torch.inference_mode(captured.inference), torch.set_grad_enabled(captured.grad):
+        inputs = [_fake(one, device, captured.fake_mode) for one in captured.inputs]
+        with (
+            torch._functorch.config.patch(force_non_lazy_backward_lowering=True),
+            torch._guards.tracing(torch._guards.TracingContext(captured.fake_mode)),
+            torch._guards.compile_context(torch._guards.CompileContext(captured.compile_id)),
+        ):
+            torch._inductor.compile_fx.compile_fx(graph_on(captured, device), inputs)
+    return written
+
+
+def _fake(value: Any, device: str, mode: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    with mode, torch.no_grad():
+        there = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=device)
+    return there.requires_grad_(value.requires_grad)
+
+
+@contextlib.contextmanager
+def _written(written: Written) -> Iterator[None]:
+    def take(meta: dict[str, Any], payload: str | None) -> None:
         if "inductor_output_code" in meta:
             written.add(payload or "")
             written.paths.append(str(meta["inductor_output_code"].get("file_path", "")))
 
+    torch.compiler.reset()
     stop = records.listen(take)
     try:
         with settings.observing(bypass_caches=True):
-            case.run(torch.compile(case.fn, dynamic=case.dynamic), case.args("cuda"))
-            torch.cuda.synchronize()
+            yield
     finally:
         stop()
         torch.compiler.reset()
+
+
+def real(case: Case) -> Written:
+    """What Inductor writes, compiles and runs on the GPU that is there."""
+    written = Written()
+    with _written(written):
+        case.run(torch.compile(case.fn, dynamic=case.dynamic), case.args("cuda"))
+        torch.cuda.synchronize()
     return written
