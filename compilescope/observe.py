@@ -43,6 +43,7 @@ def observe(
 
     An exception of the observed code comes out unchanged. Settings, loggers, hooks and caches are as before when
     the block ends; what was compiled in it stays compiled. Observations may be nested, and made in several threads.
+    A thread without an observation of its own is seen by all that are open, and compiles with their settings.
     """
     if fn is None:
         return _watching(on, **kwargs)

@@ -239,6 +239,18 @@ def test_stages_and_targets_have_tabs(saved, open_page):
     assert page.locator(".cs svg").get_attribute("aria-label").startswith("Graph 1, Dynamo")
 
 
+def test_each_part_of_a_graph_that_ddp_cut_is_reached_and_linked_to_its_own_kernel(saved, open_page, shot):
+    page = open_page(saved(runs.cut_run()))
+    assert page.locator(".cs .jump:not(.cut)").all_inner_texts() == ["1 part 1", "1 part 2"]
+    page.click(".cs .jump >> text='1 part 2'")
+    page.locator(".cs g.n[aria-label^='relu']").nth(1).click()
+    assert page.locator(".cs .src .l.sel").get_attribute("data-l") == "4"
+    assert "kernel 2" in page.locator(".cs g.n.sel").get_attribute("aria-label")
+    shot(page, "parts")
+    page.click(".cs [role=tablist] >> text='Dynamo'")
+    assert page.locator(".cs .absent").inner_text() == "the backend cut the Dynamo graph above into 2 parts"
+
+
 def test_equal_blocks_show_once_and_open_on_demand(saved, open_page, shot):
     page = open_page(saved(runs.layered_run(24)))
     assert page.locator(".cs svg g.n").count() < 12
