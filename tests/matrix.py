@@ -48,15 +48,8 @@ def files_of(patterns: list[str]) -> list[Path]:
     return sorted(path for pattern in patterns for path in ROOT.glob(pattern) if "notebook" not in path.name)
 
 
-def results(python: Path, files: list[Path]) -> dict[str, str]:
-    """Test to ``passed``, ``failed`` or the sentence of its skip. Each file has a process of its own."""
-    found: dict[str, str] = {}
-    for path in files:
-        found |= _results_of(python, path) or {f"{path.stem}: test_runs_to_its_end": "failed"}
-    return found
-
-
-def _results_of(python: Path, path: Path) -> dict[str, str]:
+def results(python: Path, path: Path) -> dict[str, str]:
+    """Test to ``passed``, ``failed`` or the sentence of its skip: of one file, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         options = ["-p", "no:logging", "--show-capture=no", f"--junitxml={report}"]
@@ -64,7 +57,8 @@ def _results_of(python: Path, path: Path) -> dict[str, str]:
         command = [python, "-m", "pytest", *options, path]
         subprocess.run(command, cwd=ROOT, env=settings, stdout=subprocess.DEVNULL, check=False)
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-    return {f"{path.stem}: {case.get('name', '')}": _state(case) for case in cases}
+    found = {f"{path.stem}: {case.get('name', '')}": _state(case) for case in cases}
+    return found or {f"{path.stem}: test_runs_to_its_end": "failed"}
 
 
 def _state(case: ElementTree.Element) -> str:
@@ -109,8 +103,10 @@ def main() -> int:
     answers: dict[str, dict[str, dict[str, str]]] = {}
     for version in () if options.table else options.versions:
         python = environments.python_of(version, pip.get(version, {}))
-        now = {"facts": {} if options.only else given(python), "tests": results(python, files)}
-        answers[version] = merged(options.keep, version, now)
+        now = {"facts": {} if options.only else given(python), "tests": {}}
+        for path in files:
+            now["tests"] |= results(python, path)
+            answers[version] = merged(options.keep, version, now)  # a run that is ended keeps what it has
         counts = {state: list(now["tests"].values()).count(state) for state in ("passed", "failed")}
         print(f"torch {version}: {counts['passed']} passed, {counts['failed']} failed", flush=True)
         if options.remove:
