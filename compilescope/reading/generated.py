@@ -124,10 +124,14 @@ class _Module:
                 )
 
     def _wrappers(self) -> list[ast.FunctionDef]:
+        """``call``, its partitions, and the branches of ``torch.cond`` or the bodies of loops beside it."""
+        functions = [part for part in ast.walk(self.tree) if isinstance(part, ast.FunctionDef)]
         return [
             part
-            for part in ast.walk(self.tree)
-            if isinstance(part, ast.FunctionDef) and (part.name == "call" or part.name.startswith("partition_"))
+            for part in functions
+            if part.name == "call"
+            or part.name.startswith("partition_")
+            or (part in self.tree.body and [one.arg for one in part.args.args] == ["args"])
         ]
 
     def _statement(self, statement: ast.stmt) -> None:
