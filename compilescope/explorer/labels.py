@@ -31,7 +31,7 @@ def label(node: Node) -> str:
         return "output"
     if match := _ARGUMENT.match(node.target or node.name):
         return _MODULES.sub(".", match.group(1)).strip("._") or node.name
-    return node.name.rpartition(".")[2]
+    return node.target if node.op == "get_attr" and node.target else node.name.rpartition(".")[2]
 
 
 def size_text(node: Node) -> str:

@@ -35,14 +35,16 @@ class Opened:
 def opened(graph: Graph) -> Opened:
     """`graph` with the bodies of its calls, one level deep; itself where it has none.
 
-    A body's inputs are the values that the call hands on, where one belongs to each; a body that several calls share
-    keeps its own.
+    A body stands once, at the first call of it; its inputs are the values that this call hands on, where one belongs
+    to each.
     """
     bodies = {body.name: body for body in graph.inner if body.calls()}
-    fetched = {n.name: bodies[n.target] for n in graph.nodes if n.op == "get_attr" and n.target in bodies}
-    if not fetched:
+    fetches = [node for node in graph.nodes if node.op == "get_attr" and node.target in bodies]
+    if not fetches:
         return Opened(graph)
-    users = Counter(name for node in graph.nodes for name in node.inputs if name in fetched)
+    first = {node.target: node.name for node in reversed(fetches)}
+    fetched = {name: bodies[target] for target, name in first.items()}
+    uses = Counter(n.target for node in graph.nodes for n in fetches if n.name in node.inputs)
     found: dict[str, list[Node]] = {}
     titles: dict[str, str] = {}
     nodes: list[Node] = []
@@ -50,11 +52,11 @@ def opened(graph: Graph) -> Opened:
         mine = [name for name in node.inputs if name in fetched]
         for place, name in enumerate(mine):
             if name not in found:
-                titles[name] = _title(node, place, fetched[name].name, users[name])
-                found[name] = _body(name, fetched[name], _handed_on(node, fetched) if users[name] == 1 else ())
+                titles[name] = _title(node, place, fetched[name].name, uses[fetched[name].name])
+                found[name] = _body(name, fetched[name], _handed_on(node, fetched))
                 nodes += [inside for inside in found[name] if inside.op != "output"]
         if node.name not in fetched:
-            nodes.append(_call(node, mine, found, users))
+            nodes.append(_call(node, mine, found))
     rooms = {inside.name: name for name, body in found.items() for inside in body if inside.op != "output"}
     return Opened(replace(graph, nodes=tuple(nodes)), rooms, titles, tuple(_below(graph, fetched, found)))
 
@@ -86,18 +88,15 @@ def _body(name: str, body: Graph, values: tuple[str, ...]) -> list[Node]:
     ]
 
 
-def _call(node: Node, mine: list[str], found: dict[str, list[Node]], users: Counter[str]) -> Node:
+def _call(node: Node, mine: list[str], found: dict[str, list[Node]]) -> Node:
     """The call with what its bodies return as inputs; what it only hands on to them comes through them."""
     if not mine:
         return node
     results = [value for name in mine for value in found[name][-1].inputs]
     through = {value for name in mine for inside in found[name] for value in inside.inputs}
-    alone = all(users[name] == 1 for name in mine)
-    kept = [
-        name for name in node.inputs if name not in mine and not (alone and name in through and name not in results)
-    ]
-    if node.target == _PREFIX + "cond":
-        kept = list(dict.fromkeys([node.inputs[0], *kept])) if node.inputs[0] not in mine else kept
+    kept = [name for name in node.inputs if name not in mine and (name not in through or name in results)]
+    if node.target == _PREFIX + "cond" and node.inputs[0] not in mine:  # it decides, also where a branch reads it
+        kept = list(dict.fromkeys([node.inputs[0], *kept]))
     return replace(node, inputs=tuple(dict.fromkeys([*kept, *results])))
 
 

@@ -109,3 +109,26 @@ def test_a_graph_without_bodies_is_drawn_as_it_is_and_one_with_a_repeated_argume
         "if true",
         "if false",
     }
+
+
+@torch.compiler.nested_compile_region
+def block(x, weight):
+    return (x @ weight).relu() + x
+
+
+def tower(x, weights):
+    for weight in weights:
+        x = block(x, weight)
+    return x
+
+
+def test_a_body_that_several_calls_share_is_drawn_once():
+    with torch.no_grad():
+        run = observed(tower, torch.randn(4, 8), [torch.randn(8, 8) for _ in range(3)])
+    graph = run.graphs[0]
+    picture = draw(graph, run.compiles[0], Links())
+    assert [outline.title for outline in picture.outlines] == [f"{graph.inner[0].name}, in 3 calls"]
+    drawn = [label(shape.node) for shape in picture.shapes]
+    assert drawn.count("relu") == 1
+    assert drawn.count("invoke_subgraph") == 3
+    assert drawn.count(graph.inner[0].name) == 2  # the other calls name it
