@@ -2,4 +2,4 @@
 
 from autograder.exercises.modes import choose, fair, keep, memory, options, skipped, tuning
 
-EXERCISES = tuple(one.EXERCISE for one in (choose, keep, skipped, memory, tuning, fair, options))
+EXERCISES = tuple(one.EXERCISE for one in (options, choose, keep, skipped, memory, tuning, fair))

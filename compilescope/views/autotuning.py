@@ -9,6 +9,7 @@ from compilescope.views.card import card, color, escape, table
 from compilescope.views.display import Display
 
 _SHOWN = 12
+_TABLES = 6
 _OPEN = 2
 
 
@@ -19,11 +20,14 @@ def autotuning(facts: Run | ModeTable, workload: str = "", mode: str = "") -> Di
     if not found:
         reason = "Nothing was timed: candidates are timed on a GPU, in the max-autotune modes or where options ask."
         return card("No candidates", f"<p>{escape(reason)}</p>", reason, origin)
-    body = "".join(_one(one, i < _OPEN) for i, one in enumerate(found))
+    shown = found[:_TABLES]
+    body = "".join(_one(one, i < _OPEN) for i, one in enumerate(shown))
+    if len(found) > len(shown):
+        body += f'<p class="mute">{count(len(found) - len(shown), "smaller table")} not shown.</p>'
     tried = sum(len(one.choices) for one in found)
     kinds = [(noun, sum(one.kind == kind for one in found)) for kind, noun in _KINDS.items()]
     title = f"{count(tried, 'candidate')} timed, for {' and '.join(count(n, noun) for noun, n in kinds if n)}"
-    return card(title, body, "\n".join(line for one in found for line in _lines(one)), origin)
+    return card(title, body, "\n".join(line for one in shown for line in _lines(one)), origin)
 
 
 _KINDS = {"algorithm": "operation", "configuration": "kernel"}

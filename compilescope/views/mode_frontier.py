@@ -81,8 +81,10 @@ def _panel(axes: Any, name: str, trials: Sequence[Trial], modes: list[str]) -> N
 
 
 def _narrow(axis: Any, values: Sequence[float]) -> None:
-    """Numbers on a logarithmic axis that spans less than two powers of ten."""
-    if values and max(values) < 100 * min(values):
+    """Numbers between the powers of ten on a logarithmic axis that spans less than two of them, and only there."""
+    if not values or max(values) >= 100 * min(values):
+        axis.set_ticks([], minor=True)
+    else:
         axis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
 
 

@@ -1,4 +1,4 @@
-"""modes_1: choose a mode for a workload from measured facts, and say what the choice saves."""
+"""modes_2: choose a mode for a workload from measured facts, and say what the choice saves."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def total(trial, calls):
 """
 
 EXERCISE = Exercise(
-    name="modes_1",
+    name="modes_2",
     lesson="05_modes",
     points=3,
     asks_for=("choose_mode",),
@@ -158,9 +158,9 @@ EXERCISE = Exercise(
             + """
 def choose_mode(trials, calls, most_bytes):
     by_mode = {one.mode: one for one in trials}
-    return "max-autotune", total(by_mode["eager"], calls) - total(by_mode["max-autotune"], calls)
+    return "reduce-overhead", total(by_mode["eager"], calls) - total(by_mode["reduce-overhead"], calls)
 """,
-            "chose max-autotune",
+            "chose reduce-overhead",
         ),
         KnownMistake(  # steady state only
             _START

@@ -1,4 +1,4 @@
-"""modes_6: a comparison of modes that measures fairly, judged where the true times are known."""
+"""modes_7: a comparison of modes that measures fairly, judged where the true times are known."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _steady(label: str, asked: Values, result: dict[str, Any]) -> None:
 _START = "import statistics\n"
 
 EXERCISE = Exercise(
-    name="modes_6",
+    name="modes_7",
     lesson="05_modes",
     points=3,
     asks_for=("compare_modes",),

@@ -1,4 +1,4 @@
-"""modes_2: results that a later replay overwrites, and three ways not to lose them."""
+"""modes_3: results that a later replay overwrites, and three ways not to lose them."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def all_at_once(fn, replay, batches):
 """
 
 EXERCISE = Exercise(
-    name="modes_2",
+    name="modes_3",
     lesson="05_modes",
     points=3,
     asks_for=("every_result", "total", "all_at_once"),

@@ -1,4 +1,4 @@
-"""modes_4: what CUDA graphs of several sizes keep, predicted and compared with the recording."""
+"""modes_5: what CUDA graphs of several sizes keep, predicted and compared with the recording."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _off(label: str, case: Values, got: Any) -> float:
 
 
 EXERCISE = Exercise(
-    name="modes_4",
+    name="modes_5",
     lesson="05_modes",
     points=2,
     asks_for=("kept_mib",),

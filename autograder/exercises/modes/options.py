@@ -1,4 +1,4 @@
-"""modes_7: a mode is a name for options; the same options with one changed."""
+"""modes_1: a mode is a name for options; the same options with one changed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def judge(asked: Values, found: Values) -> str:
 _START = "import torch\nfrom compilescope import mode_options\n"
 
 EXERCISE = Exercise(
-    name="modes_7",
+    name="modes_1",
     lesson="05_modes",
     points=2,
     asks_for=("as_options",),

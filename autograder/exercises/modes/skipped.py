@@ -1,4 +1,4 @@
-"""modes_3: why there was no CUDA graph, and the same function without the reason."""
+"""modes_4: why there was no CUDA graph, and the same function without the reason."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def averaged(state, x):
 """
 
 EXERCISE = Exercise(
-    name="modes_3",
+    name="modes_4",
     lesson="05_modes",
     points=3,
     asks_for=("blamed_line", "averaged"),

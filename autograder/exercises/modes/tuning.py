@@ -1,4 +1,4 @@
-"""modes_5: what a table of timed candidates is worth, and after how many calls tuning has paid."""
+"""modes_6: what a table of timed candidates is worth, and after how many calls tuning has paid."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _short(value: Any) -> str:
 _START = "import math\n"
 
 EXERCISE = Exercise(
-    name="modes_5",
+    name="modes_6",
     lesson="05_modes",
     points=2,
     asks_for=("worth_tuning",),
