@@ -25,7 +25,7 @@ SHORTEST_SAMPLE = 1e-3
 """Seconds: functions that are faster are called several times in a sample, unless caches are flushed."""
 CONFIDENCE = 0.99
 TOO_WIDE = 2.0
-"""No answer when the upper end of the interval is more than this times the lower one."""
+"""No number when the upper end of the interval is more than this times the lower one."""
 
 
 def measure(
@@ -67,7 +67,8 @@ def compare_speed(
     Both are called in turn, in random order within a pair, so that whatever slows the machine down slows both. Pairs
     are added until the interval is as narrow as `precision` asks, or `seconds` have gone by. It answers "faster" or
     "slower" where the whole interval lies on one side of 1, "as fast" where all of it is within `precision` of 1, and
-    nothing else: then `verdict` and `times` are None and `refusal` says why.
+    nothing else: then `verdict` is None. Where that is so, or the interval is wider than a factor of two, there is no
+    number either: `times` is None and `refusal` says why.
 
     Args:
         base: what you have now.
@@ -101,16 +102,12 @@ def compare_speed(
         for fn, found, warmup in zip((base, other), samples, warmups, strict=True)
     )
     verdict = verdict_of(interval, precision)
-    return Speed(
-        first, second, ratios, interval, CONFIDENCE, verdict, "" if verdict else _refusal(first, second, interval)
-    )
+    return Speed(first, second, ratios, interval, CONFIDENCE, verdict, _refusal(first, second, interval, verdict))
 
 
 def verdict_of(interval: tuple[float, float], precision: float) -> Verdict | None:
     """What an interval of the ratio says; None if it allows more than one answer."""
     low, high = interval
-    if not 0 < low <= high or high > TOO_WIDE * low:
-        return None
     if low > 1:
         return "faster"
     if high < 1:
@@ -118,11 +115,15 @@ def verdict_of(interval: tuple[float, float], precision: float) -> Verdict | Non
     return "as fast" if low >= 1 / (1 + precision) and high <= 1 + precision else None
 
 
-def _refusal(base: Timing, other: Timing, interval: tuple[float, float]) -> str:
+def _refusal(base: Timing, other: Timing, interval: tuple[float, float], verdict: Verdict | None) -> str:
+    """Empty where the interval is good enough for a number."""
     low, high = interval
+    if verdict and high <= TOO_WIDE * low:
+        return ""
+    what = f"Too noisy for a number: {other.name} is {verdict}," if verdict else f"Too noisy to tell: {other.name} is"
     return (
-        f"Too noisy to tell: {other.name} is somewhere between {low:.2g} and {high:.2g} times as fast as {base.name} "
-        f"after {len(base.samples)} pairs. Close other programs, give it larger inputs, or allow more seconds="
+        f"{what} somewhere between {low:.2g} and {high:.2g} times as fast as {base.name} after {len(base.samples)} "
+        "pairs. Close other programs, give it larger inputs, or allow more seconds"
     )
 
 

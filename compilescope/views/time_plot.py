@@ -68,14 +68,16 @@ def _speed_plot(speed: Speed) -> Display:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(f"times as fast as {speed.base.name}: {count(len(speed.ratios), 'pair')}", fontsize=9)
-    title = f"{speed.other.name}: {speed.times:.2f} times as fast as {speed.base.name}" if speed.times else "No answer"
+    title = f"{speed.other.name}: {speed.verdict}, no number" if speed.verdict else "No answer"
+    if speed.times:
+        title = f"{speed.other.name}: {speed.times:.2f} times as fast as {speed.base.name}"
     return figure_card(figure, title, speed.sentence() + ".", speed.base.origin.sentence())
 
 
 def _ratio_limits(speed: Speed) -> tuple[float, float]:
-    """Room for 1, the interval, and nine tenths of the pairs: an odd pair does not squeeze the rest."""
+    """Room for 1, the interval, and eight tenths of the pairs: an odd pair does not squeeze the rest."""
     ordered = sorted(speed.ratios)
-    cut = len(ordered) // 20
+    cut = len(ordered) // 10
     low = min(1.0, speed.interval[0], ordered[cut])
     high = max(1.0, speed.interval[1], ordered[-1 - cut])
     room = 0.08 * max(high - low, 0.2)
@@ -90,10 +92,13 @@ def _thinned(values: Sequence[float]) -> list[tuple[int, float]]:
 
 def _plain_axes(axes: Any) -> None:
     """Powers of ten written as calls and as times: ``100``, ``10 ms``."""
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power(value)))
+    low, high = axes.get_ylim()
+    if high < 100 * low:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.minorticks_off()
 
 

@@ -35,27 +35,24 @@ h200 = recorded_times("relu_chain")
 print(h200.origin.sentence())
 
 # %%
-def back_after():
-    part = h200.numbers["eager returned 32768 x 8192"] / h200.numbers["eager finished 32768 x 8192"]
-    return "almost at once" if part < 0.25 else "about halfway" if part < 0.75 else "when it was done"
+answers = ["almost at once", "about halfway", "when it was done"]
 
-predict(
-    "The GPU works on shift(x). When is the call back in Python?",
-    ["almost at once", "about halfway", "when it was done"],
-    back_after,
-)
+def back_after():
+    back, done = (h200.numbers[f"eager {when} 32768 x 8192"] for when in ("returned", "finished"))
+    return answers[0 if back < 0.25 * done else 1 if back < 0.75 * done else 2]
+
+predict("The GPU works on shift(x). When is the call back in Python?", answers, back_after)
 
 # %%
 for size in ("4096 x 4096", "32768 x 8192"):
     back, done = (1e6 * h200.numbers[f"eager {when} {size}"] for when in ("returned", "finished"))
     print(f"{size:>12}: back after {back:5.0f} µs, done after {done:5.0f} µs")
 
-lanes, source = {"eager": h200.spans["eager"]}, h200.origin
+spans, source = h200.spans["eager"], h200.origin
 if torch.cuda.is_available():
     x = torch.randn(4096, 4096, device="cuda")
-    shift(x)
-    lanes, source = {"eager": record_spans(lambda: shift(x))}, f"live on this {torch.cuda.get_device_name()}"
-lane_plot(lanes, source)
+    spans, source = record_spans(lambda: shift(x)), f"live on {torch.cuda.get_device_name()}"
+lane_plot({"eager": spans}, source)
 
 # %% [markdown]
 # **What happened.** On a GPU a call *launches* kernels: it puts them into a queue and goes on. The device works the
@@ -78,10 +75,12 @@ def stopwatch(wait):
         x = gpu.launch(kernel, 30e-6, x)
     if wait:
         gpu.synchronize()
-    print(f"wait={wait!s:5}  clock: {1e6 * (gpu.clock() - start):3.0f} µs   work: {1e6 * gpu.busy:3.0f} µs")
+    seconds = gpu.clock() - start
+    print(f"wait={wait!s:5}  clock: {1e6 * seconds:3.0f} µs   work: {1e6 * gpu.busy:3.0f} µs")
     return gpu.spans
 
-lane_plot({"no wait": stopwatch(False), "wait": stopwatch(True)}, "clockwork: 5 µs a launch, 30 µs a kernel")
+spans = {"no wait": stopwatch(False), "wait": stopwatch(True)}
+lane_plot(spans, "clockwork: 5 µs a launch, 30 µs a kernel")
 
 # %% [markdown]
 # ### Exercise timing_1 · A stopwatch for a queue
@@ -135,15 +134,13 @@ def once():
     return runs
 
 # %%
-def what_reset_leaves():
-    cold, forgotten = (once()[name].calls[0].seconds for name in ("cold", "forgotten"))
-    return "as long as the first" if forgotten > cold / 2 else "much shorter, yet it compiles"
+choices = ["as long as the first", "much shorter, yet it compiles", "it does not compile"]
 
-predict(
-    "After torch.compiler.reset() the function is called again. How long does that take?",
-    ["as long as the first", "much shorter, yet it compiles", "it does not compile"],
-    what_reset_leaves,
-)
+def what_reset_leaves():
+    cold, again = (once()[name].calls[0] for name in ("cold", "forgotten"))
+    return choices[2 if again.outcome == "hit" else again.seconds < cold.seconds / 2]
+
+predict("torch.compiler.reset(), then call again. How long does that take?", choices, what_reset_leaves)
 
 # %%
 for name, run in once().items():
@@ -165,7 +162,8 @@ road(once()["cold"])
 # filled. `CUDA graph` is `mode="reduce-overhead"` (lesson 5).
 
 # %%
-print(h200.origin.sentence() + "\n" + " " * 11 + "".join(f"   call {i}  " for i in range(1, 7)))
+print(h200.origin.sentence())
+print(" " * 11 + "".join(f"   call {i}  " for i in range(1, 7)))
 for name in ("eager", "cold", "cached", "CUDA graph"):
     calls = [h200.numbers[f"{name}, call {i}"] for i in range(1, 7)]
     print(f"{name:11}" + "".join(f"{1e3 * seconds:8.2f} ms" for seconds in calls))
@@ -271,15 +269,15 @@ torch.compiler.reset()
 captured = torch.compile(shift, backend="eager")
 chain = observe(captured, torch.randn(4096, 4096), on="h100")
 for node in chain.graphs[0].calls():
-    print(f"{node.name:5} reads {', '.join(node.inputs):5} and writes {size_of(node):,} bytes")
+    print(f"{node.name:5} reads {node.inputs[0]:5} and writes {size_of(node):,} bytes")
 
 # %%
 def limit():
     eager = sum(2 * size_of(node) for node in chain.graphs[0].calls())
-    moved = sum(kernel.bytes_read + kernel.bytes_written for kernel in chain.pretended[0].kernels)
-    return f"{eager / moved:.0f} times"
+    (kernel,) = chain.pretended[0].kernels
+    return f"{eager / (kernel.bytes_read + kernel.bytes_written):.0f} times"
 
-predict("Each operation reads its input and writes its result. How many times fewer bytes does one kernel move?",
+predict("How many times fewer bytes does one kernel for all three move?",
         ["2 times", "3 times", "6 times", "30 times"], limit)
 
 # %%
@@ -301,13 +299,14 @@ for size in ("4096 x 4096", "32768 x 8192"):
     alone, row = h200.speeds[size], h200.speeds[f"{size}, called in a row"]
     ways = {
         "kernels alone": (alone.base.median, alone.other.median),
-        "published": [h200.numbers[f"published {which} {size}"] for which in ("eager", "compiled")],
+        "published": [h200.numbers[f"published {way} {size}"] for way in ("eager", "compiled")],
         "in a row": (row.base.median, row.other.median),
     }
-    copy, megabytes = h200.timings[f"copy {size}"].median, h200.numbers[f"bytes {size}"] / 1e6
-    print(f"\n{size}, {megabytes:.0f} MB; a copy takes {1e6 * copy:.0f} µs: {2e-6 * megabytes / copy:.1f} TB/s")
+    copy, moved = h200.timings[f"copy {size}"].median, 2 * h200.numbers[f"bytes {size}"]
+    print(f"\n{size}: a copy takes {1e6 * copy:.0f} µs, {moved / copy / 1e12:.1f} TB/s")
     for name, (base, other) in ways.items():
-        print(f"  {name:14} eager {1e6 * base:5.0f} µs   compiled {1e6 * other:5.0f} µs   {base / other:.2f} times")
+        print(f"  {name:14} eager {1e6 * base:5.0f} µs   compiled {1e6 * other:5.0f} µs   "
+              f"{base / other:.2f} times")
 
 # %% [markdown]
 # **What happened.** The kernels alone come near three, the larger input nearer: each measurement holds a few µs in
@@ -340,16 +339,18 @@ time_plot(speed)
 
 # %% exercise="timing_4"
 def predicted_bytes(graph):
-    """(eager, fused): bytes moved if each operation is a kernel of its own, and if all are one.
+    """(eager, fused): bytes moved if each operation is a kernel, and if all are one.
 
     A kernel reads each tensor that it uses once and writes each result that is needed
     outside of it. graph.nodes[-1] is the output: its inputs are the results.
     """
     ### BEGIN SOLUTION
     size = {node.name: size_of(node) for node in graph.nodes if node.shape is not None}
-    eager = sum(sum(size[name] for name in node.inputs) + size[node.name] for node in graph.calls())
-    ends = [node.name for node in graph.nodes if node.op == "placeholder"] + list(graph.nodes[-1].inputs)
-    return eager, sum(size[name] for name in ends)
+    reads = [name for node in graph.calls() for name in node.inputs]
+    writes = [node.name for node in graph.calls()]
+    ends = [node.name for node in graph.nodes if node.op == "placeholder"]
+    ends += graph.nodes[-1].inputs
+    return sum(size[name] for name in reads + writes), sum(size[name] for name in ends)
     ### END SOLUTION
 
 def counted_bytes(kernels):
@@ -451,7 +452,8 @@ run = observe(torch.compile(loop, backend="aot_eager"), torch.randn(8))
 for stage in ("dynamo", "inference"):
     print(f"{stage:9} {len(run.compiles[0].graph(stage).calls()):3} operations")
 fresh, again = (h200.timings[name].median for name in ("copy 4 MB", "twenty copies of the same 4 MB"))
-print(f"and c, on the H200: copying 4 MB takes {1e6 * fresh:.1f} µs, the same 4 MB again {1e6 * again / 20:.1f} µs")
+print(f"and c, on the H200: copying 4 MB takes {1e6 * fresh:.1f} µs, "
+      f"the same 4 MB again {1e6 * again / 20:.1f} µs")
 
 # %% [markdown]
 # ### Exercise timing_5 · Find the lie
@@ -462,7 +464,7 @@ print(f"and c, on the H200: copying 4 MB takes {1e6 * fresh:.1f} µs, the same 4
 
 # %% exercise="timing_5"
 def find_lie(spans):
-    """"no wait", "first call", "same input", "no work" or "honest".
+    """One of "no wait", "first call", "same input", "no work", "honest".
 
     The clock is read twice. A compile or a launch before the first look is warm-up.
     """
@@ -489,23 +491,20 @@ check("timing_5")
 # to fuse, and in which is memory the limit?
 
 # %%
-def who_gains():
-    small = h200.speeds["64 x 64, called in a row"]
-    return small.verdict or "it cannot tell"
-
 predict(
     "shift on 64 × 64 numbers, called from Python, on the H200. Compiled is …",
-    ["faster", "slower", "as fast", "it cannot tell"],
-    who_gains,
+    ["faster", "slower", "as fast"],
+    lambda: h200.speeds["64 x 64, called in a row"].verdict,
 )
 
 # %%
 print(h200.origin.sentence())
-for name in ("one operation", "matrix product", "64 x 64, called in a row", "64 x 64, CUDA graph", "ten operations"):
+small = "64 x 64, called in a row", "64 x 64, CUDA graph"
+for name in ("one operation", "matrix product", *small, "ten operations"):
     speed = h200.speeds[name]
-    times = f"{speed.times:.2f} ×" if speed.times else "no answer"
     base, other = 1e6 * speed.base.median, 1e6 * speed.other.median
-    print(f"{name:24} eager {base:6.1f} µs   compiled {other:6.1f} µs   {times:>9}  {speed.verdict or ''}")
+    print(f"{name:24} eager {base:5.0f} µs   compiled {other:5.0f} µs   "
+          f"{speed.times:.2f} times, {speed.verdict}")
 
 # %% [markdown]
 # **What happened.** One operation alone has nothing to be fused with, and a matrix product was a tuned library call
@@ -518,8 +517,9 @@ for name in ("one operation", "matrix product", "64 x 64, called in a row", "64 
 # So compiling pays where *calls × gain per call* exceeds the first call. And your own machine, on 64 × 64?
 
 # %%
-small = torch.randn(64, 64, device=device)
-time_plot(compare_speed(shift, torch.compile(shift, dynamic=False), small, flush=False, seconds=1))
+few = torch.randn(64, 64, device=device)
+also_fast = torch.compile(shift, dynamic=False)
+time_plot(compare_speed(shift, also_fast, few, flush=False, seconds=1))
 
 # %% [markdown]
 # ### Exercise timing_6 · What to compile

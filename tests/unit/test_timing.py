@@ -1,5 +1,6 @@
 """`measure` and `compare_speed` on clocks whose true times are known: no test here looks at a real clock."""
 
+import dataclasses
 import random
 import types
 
@@ -137,6 +138,14 @@ def test_too_much_noise_gets_a_sentence_and_no_number():
     assert "Close other programs" in speed.sentence()
 
 
+def test_a_direction_that_is_clear_gets_no_number_while_the_interval_is_wide():
+    watch = FakeWatch(noisy(3, 1.0))
+    speed = compare_speed(takes(1e-3, name="old"), takes(1e-1, name="new"), watch=watch, seconds=0)
+    assert speed.verdict == "slower"
+    assert speed.times is None
+    assert speed.sentence().startswith("Too noisy for a number: new is slower, somewhere between 0.0")
+
+
 @pytest.mark.parametrize(
     ("interval", "wanted"),
     [
@@ -144,7 +153,7 @@ def test_too_much_noise_gets_a_sentence_and_no_number():
         ((0.4, 0.5), "slower"),
         ((0.98, 1.03), "as fast"),
         ((0.9, 1.1), None),
-        ((1.01, 2.5), None),
+        ((1.01, 2.5), "faster"),
         ((0.0, float("inf")), None),
     ],
 )
@@ -292,6 +301,7 @@ def test_the_picture_of_a_comparison_says_its_interval_or_why_there_is_none():
     assert len(view.html) + len(view.text) < PICTURE
     refused = Speed(timing("a", 2e-3), timing("b", 1e-3), ratios, (0.5, 3), refusal="Too noisy to tell")
     assert time_plot(refused).title == "No answer"
+    assert time_plot(dataclasses.replace(refused, verdict="faster")).title == "b: faster, no number"
     assert "Too noisy to tell" in time_plot(refused).text
 
 
