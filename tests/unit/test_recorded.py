@@ -9,7 +9,18 @@ import re
 import pytest
 
 from compilescope.facts import Code, Compile, Graph, Kernel, Origin, Run, Source
-from compilescope.recorded import FOLDER, main, normalized, recipe_hash, recorded, stale, unrecorded, with_times
+from compilescope.recorded import (
+    FOLDER,
+    main,
+    normalized,
+    recipe_hash,
+    recorded,
+    recorded_modes,
+    recorded_times,
+    stale,
+    unrecorded,
+    with_times,
+)
 
 
 def _run() -> Run:
@@ -78,11 +89,25 @@ def test_each_recipe_of_ours_has_a_recording():
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
 def test_each_recording_has_its_origin_and_times_and_no_folder_of_a_machine(path):
-    run = recorded(path.stem)
-    assert run.origin.kind == "recorded"
-    assert all((run.origin.device, run.origin.torch, run.origin.date))
-    assert any(kernel.time_us for kernel in run.kernels)
+    held = set(json.loads(path.read_text())) - {"recipe"}
+    assert held
+    assert held <= set(READERS)
+    for what in held:
+        read, times = READERS[what]
+        found = read(path.stem)
+        origin = found.origin
+        assert origin.kind == "recorded"
+        assert all((origin.device, origin.driver, origin.torch, origin.triton, origin.date))
+        assert any(times(found))
     assert not re.search(r"/(?:home|root|tmp|work)/", path.read_text())
+
+
+READERS = {
+    "run": (recorded, lambda run: [kernel.time_us for kernel in run.kernels]),
+    "modes": (recorded_modes, lambda table: [trial.steady_us for trial in table.trials]),
+    "measurements": (recorded_times, lambda measured: [*measured.timings, *measured.speeds, *measured.spans]),
+}
+"""What a recording may hold: how it is read, and the times in it."""
 
 
 def test_a_normalized_run_keeps_file_names_and_loses_folders_and_addresses():
