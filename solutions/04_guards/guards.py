@@ -179,8 +179,8 @@ strips(ways, labels=SIZES)
 # **What happened.** `None` fixes a size first, and opens it when it changes. `False` never opens one. `True` opens all
 # at once. A marked dimension is open from its first call on, within its range.
 #
-# Sizes 0 and 1 get entries of their own, whatever you say: a tensor with a size of 1 broadcasts and counts as
-# contiguous by other rules, so other code is right for it. The symbol of an open size starts at 2.
+# Sizes 0 and 1 get entries of their own in all five rows: a size of 1 broadcasts, and it counts as contiguous by
+# other rules, so other code is right for it. That is why an open size starts at 2.
 
 # %% [markdown]
 # **Change one thing.** Put a line into the function that wants to know the number.
@@ -280,8 +280,9 @@ check("guards_3")
 # %% [markdown]
 # ## 4.3 The causes, and their cures
 #
-# **The case.** Everything that users report, in three cells, each cause beside its cure. Read the names, and choose
-# which values you would trust in a loop. (PyTorch may log a line about its profiler. It is harmless.)
+# **The case.** What users report, in four cells: tensors, Python values, modules, learning rates; each cause with its
+# cure. `before(i)` runs before call `i`. Some seconds a cell; the picture comes after them. (PyTorch may log a line
+# about its profiler. It is harmless.)
 
 # %%
 met, cured = {}, {}
@@ -537,13 +538,14 @@ except Exception as error:
 # %%
 server = torch.compile(soften, backend="aot_eager", dynamic=True)
 
-def served(*requests):
+def send(*requests):
     for x in requests:
         try:
             server(x)
-            yield f"{len(x)} rows, grad mode {torch.is_grad_enabled()}: served"
+            said = "served"
         except RuntimeError:
-            yield f"{len(x)} rows, grad mode {torch.is_grad_enabled()}: refused"
+            said = "refused"
+        print(f"{len(x):2} rows, gradients {'on' if torch.is_grad_enabled() else 'off'}: {said}")
 
 torch.compiler.reset()
 with torch.no_grad():
@@ -551,8 +553,8 @@ with torch.no_grad():
         server(rows(n))
 with torch.compiler.set_stance("fail_on_recompile"):
     with torch.no_grad():
-        print(*served(rows(1), rows(2), rows(64)), sep="\n")
-    print(*served(rows(64)), sep="\n")
+        send(rows(1), rows(2), rows(64))
+    send(rows(64))
 
 # %% [markdown]
 # **What happened.** One row and many rows were warm, with gradients off. The same request with gradients on is another
@@ -657,5 +659,5 @@ check("guards_8")
 # - Tensors are guarded by what they are, Python values by their value.
 # - A size opens when it changes; mark it, and it opens at once. 0 and 1 stay apart.
 # - What changes at each call comes in as a tensor.
-# - After 8 entries: plain Python, in silence; with `fullgraph=True` an error.
+# - After 8 entries: one warning, then plain Python; with `fullgraph=True` an error.
 # - A service warms up every mode and size, and sets `fail_on_recompile`.
