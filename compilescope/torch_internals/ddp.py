@@ -12,4 +12,5 @@ def cutting_at_buckets(cut: bool) -> contextlib.AbstractContextManager[object]:
 
     Leans on ``torch._dynamo.config.optimize_ddp`` (2.11 to 2.15).
     """
-    return torch._dynamo.config.patch(optimize_ddp=cut)
+    patch: contextlib.AbstractContextManager[object] = torch._dynamo.config.patch(optimize_ddp=cut)
+    return patch

@@ -101,7 +101,7 @@ def ask(draw: Draw) -> Values:
 
 def _lucky(guess: Callable[[list[int], int], float], task: Values) -> bool:
     sizes = [size_of(task["width"])] * task["layers"]
-    return pieces_for(sizes, guess(sizes, task["wanted"])) == task["wanted"]
+    return bool(pieces_for(sizes, guess(sizes, task["wanted"])) == task["wanted"])
 
 
 def probe(answer: Answer, asked: Values) -> Values:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,7 +34,7 @@ def ask(draw: Draw) -> Values:
 def _all_alike(task: Values) -> int:
     """Buckets, if the first one were as large as the others: must not be right by chance."""
     together = math.ceil(task["cap"] * MIB / size_of(task["width"]))
-    return math.ceil(task["layers"] / together)
+    return int(math.ceil(task["layers"] / together))
 
 
 def graphs_of(placement: str, task: Values) -> int:
@@ -78,7 +77,7 @@ def _pieces(placement: str, task: Values) -> int:
     return sum(one.parts for one in run.compiles)
 
 
-def _placed(placement: str, task: Values) -> Callable[..., Any]:
+def _placed(placement: str, task: Values) -> Any:
     model = Layers(task["width"], task["layers"])
     if placement == "FSDP2 blocks":
         return _sharded(model)
@@ -87,7 +86,7 @@ def _placed(placement: str, task: Values) -> Callable[..., Any]:
     return wrapped
 
 
-def _sharded(model: Layers) -> Callable[..., Any]:
+def _sharded(model: Layers) -> Any:
     for layer in model.layers:
         layer.compile(backend="aot_eager")
         fully_shard(layer)
