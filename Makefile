@@ -67,7 +67,7 @@ matrix: $(VENV)/.test  ## facts, symptoms and lessons' claims on torch 2.11 to 2
 bytecode: $(VENV)/.test  ## what depyf makes of bytecode on each torch (BYTECODE="--python python3.12 --python python3.13")
 	$(BIN)/python tests/bytecode_pairs.py -o tests/bytecode.md $(BYTECODE)
 
-repeat: $(VENV)/.test  ## solved lessons 20 times under full load: tests/repeat.md (REPEAT="--times 20 02_timing")
+repeat: $(VENV)/.test  ## each check of the solved lessons 20 times under full load: tests/repeat.md (REPEAT="02_timing")
 	$(BIN)/python tests/repeat.py -o tests/repeat.md $(REPEAT)
 
 lock:  ## resolve requirements/*.lock anew (needs uv)

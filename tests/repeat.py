@@ -1,7 +1,8 @@
 """Is a right answer ever refused? Solved lessons, many times over, while other processes keep every core busy.
 
-Run: ``make repeat`` (``REPEAT="--times 20 02_timing"`` for one). Each run executes the whole solved notebook in a
-kernel of its own and counts points as nbgrader does. The table goes to ``tests/repeat.md``.
+Run: ``make repeat`` (``REPEAT="--checks 20 02_timing"`` for one). A run executes the whole solved notebook in a kernel of
+its own, then each of its check cells again until it has run ``--checks`` times, on fresh inputs each time. Points are
+counted as nbgrader does. The table goes to ``tests/repeat.md``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import copy
 import datetime
 import os
 import platform
@@ -20,18 +22,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.build import Lesson, lesson_named, lessons, solved_notebook
-from autograder.prove import errors_of, execute, grade_cells, points_of, stderr_of
+from autograder.prove import errors_of, execute, points_of, stderr_of
 
 BUSY = "while True: pass"
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """One run of one solved lesson: what each check cell gave, and what went wrong beside them."""
+    """One run of one solved lesson: verdicts of its check cells, how many gave full points, and what went wrong."""
 
     lesson: str
-    points: float
-    out_of: float
+    verdicts: int
+    full: int
     seconds: float
     problems: tuple[str, ...]
 
@@ -48,23 +50,27 @@ def load(processes: int) -> Iterator[None]:
             one.wait()
 
 
-def once(lesson: Lesson) -> Repeated:
-    """The solved lesson from top to bottom."""
+def once(lesson: Lesson, checks: int) -> Repeated:
+    """The solved lesson from top to bottom, then its check cells again."""
     began = time.monotonic()
-    notebook, _ = execute(solved_notebook(lesson), lesson)
+    notebook = solved_notebook(lesson)
+    judged = [cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    for number in range(2, checks + 1):
+        for cell in judged:
+            again = copy.deepcopy(cell)
+            again.id = f"{cell.id}-{number}"
+            notebook.cells.append(again)
+    execute(notebook, lesson)
     problems = [
         f"{cell.source.splitlines()[0][:60]}: {error.ename}: {error.evalue[:200]}"
         for cell in notebook.cells
         if cell.cell_type == "code"
         for error in errors_of(cell)
     ]
-    checks = grade_cells(notebook)
-    problems += [
-        f"{name} wrote to stderr: {noise[:200]}" for name, cell in checks.items() if (noise := stderr_of(cell))
-    ]
-    points = sum(points_of(cell) for cell in checks.values())
-    out_of = sum(cell.metadata.nbgrader.points for cell in checks.values())
-    return Repeated(lesson.name, points, out_of, time.monotonic() - began, tuple(problems))
+    checked = [cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    problems += [f"{cell.id} wrote to stderr: {noise[:200]}" for cell in checked if (noise := stderr_of(cell))]
+    full = sum(points_of(cell) == cell.metadata.nbgrader.points for cell in checked)
+    return Repeated(lesson.name, len(checked), full, time.monotonic() - began, tuple(problems))
 
 
 def table(found: list[Repeated], busy: int, jobs: int) -> str:
@@ -79,14 +85,14 @@ def table(found: list[Repeated], busy: int, jobs: int) -> str:
         f"Made by `make repeat` on {datetime.date.today()}: {device}, {os.cpu_count()} cores, {versions};",
         f"{busy} busy processes beside {jobs} notebook{'s' * (jobs > 1)} at a time.",
         "",
-        "| lesson | full points | seconds |",
-        "|---|---|---|",
+        "| lesson | notebooks | verdicts with full points | seconds a notebook |",
+        "|---|---|---|---|",
     ]
     for name in dict.fromkeys(one.lesson for one in found):
         runs = [one for one in found if one.lesson == name]
-        full = sum(one.points == one.out_of and not one.problems for one in runs)
+        full = f"{sum(one.full for one in runs)} of {sum(one.verdicts for one in runs)}"
         seconds = f"{min(one.seconds for one in runs):.0f} to {max(one.seconds for one in runs):.0f}"
-        lines.append(f"| {name} | {full} of {len(runs)} | {seconds} |")
+        lines.append(f"| {name} | {len(runs)} | {full} | {seconds} |")
     problems = [f"- {one.lesson}: {problem}" for one in found for problem in one.problems]
     return "\n".join([*lines, *(["", *problems] if problems else [])]) + "\n"
 
@@ -95,19 +101,21 @@ def main() -> int:
     """Writes the table; 1 when a right answer was refused."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lessons", nargs="*", help="such as 02_timing; all when left out")
-    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--times", type=int, default=1, help="notebooks of each lesson")
+    parser.add_argument("--checks", type=int, default=20, help="times that each check cell runs in a notebook")
     parser.add_argument("--jobs", type=int, default=1, help="notebooks at a time")
     parser.add_argument("--busy", type=int, default=os.cpu_count(), help="processes that keep a core busy")
     parser.add_argument("-o", "--out", type=Path, help="write the table to this file")
     args = parser.parse_args()
     chosen = [lesson_named(name) for name in args.lessons] or list(lessons())
     with load(args.busy), concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        found = list(pool.map(once, [lesson for lesson in chosen for _ in range(args.times)]))
+        runs = [lesson for lesson in chosen for _ in range(args.times)]
+        found = list(pool.map(lambda lesson: once(lesson, args.checks), runs))
     text = table(found, args.busy, args.jobs)
     print(text)
     if args.out:
         args.out.write_text(text, encoding="utf-8")
-    return int(any(one.points != one.out_of or one.problems for one in found))
+    return int(any(one.full != one.verdicts or one.problems for one in found))
 
 
 if __name__ == "__main__":
