@@ -5,6 +5,8 @@ import time
 import pytest
 import torch
 
+from autograder.exercise import Answer
+from autograder.exercises.timing import stopwatch
 from compilescope.lanes import record_spans
 from compilescope.stopwatch import CudaStopwatch
 from compilescope.timing import compare_speed, measure
@@ -86,3 +88,21 @@ def test_the_fused_chain_is_faster_than_eager_where_memory_is_the_limit(report):
 def test_a_function_is_as_fast_as_itself():
     x = torch.randn(8192, 8192, device="cuda")
     assert compare_speed(chain, chain, x, seconds=1).verdict == "as fast"
+
+
+def test_the_exercise_sees_on_the_gpu_itself_whether_a_stopwatch_waited():
+    def right(fn, synchronize, clock):
+        synchronize()
+        start = clock()
+        fn()
+        synchronize()
+        return clock() - start
+
+    def hasty(fn, synchronize, clock):
+        start = clock()
+        fn()
+        return clock() - start
+
+    assert stopwatch._on_the_gpu(Answer({"timed": right})) == {"when fn began": True, "when it returned": True}
+    assert stopwatch._on_the_gpu(Answer({"timed": hasty})) == {"when fn began": False, "when it returned": False}
+    torch.cuda.synchronize()
