@@ -1,8 +1,8 @@
 """Is a right answer ever refused? Solved lessons, many times over, while other processes keep every core busy.
 
-Run: ``make repeat`` (``REPEAT="--checks 20 02_timing"`` for one). A run executes the whole solved notebook in a kernel of
-its own, then each of its check cells again until it has run ``--checks`` times, on fresh inputs each time. Points are
-counted as nbgrader does. The table goes to ``tests/repeat.md``.
+Run: ``make repeat`` (``REPEAT="--checks 20 02_timing"`` for one). A run executes the whole solved notebook in a kernel
+of its own, then each of its check cells again until it has run ``--checks`` times, on fresh inputs each time. Points
+are counted as nbgrader does. The table goes to ``tests/repeat.md``.
 """
 
 from __future__ import annotations
