@@ -1,6 +1,6 @@
 """What each supported torch gives for a pretended GPU: ``python tests/matrix_of_pretended.py [VERSION…]``.
 
-Uses the environments of ``tests/matrix.py`` (``.venv-VERSION``), and makes those that are not there.
+Uses the environments of ``tests/environments.py`` (``.venv-VERSION``), and makes those that are not there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from matrix import ROOT, VERSIONS, pip_settings, python_of
+from environments import ROOT, VERSIONS, pip_settings, python_of
 
 TESTS = (
     "tests/unit/test_pretend.py",
