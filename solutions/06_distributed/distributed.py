@@ -117,17 +117,17 @@ side_by_side({"inside": ranks, "optimize_ddp=False": on_ranks(one_graph)})
 # true.
 
 # %%
-def one_forward(layers, bucket_mb):
+def one_forward(layers, cap):
     model = Net(layers)
     model.compile(backend="aot_eager")
-    DDP(model, bucket_cap_mb=bucket_mb)(torch.ones(2, 600))
+    DDP(model, bucket_cap_mb=cap)(torch.ones(2, 600))
 
-def pieces_of(layers, bucket_mb):
-    return on_ranks(one_forward, layers, bucket_mb, fake=True)[0].pieces
+def pieces_of(layers, cap):
+    return on_ranks(one_forward, layers, cap, fake=True)[0].pieces
 
 print(f"a layer has {4 * (600 * 600 + 600) / 2**20:.2f} MiB; six layers make")
-for bucket_mb in (1, 2, 25):
-    print(f"{pieces_of(6, bucket_mb)} graphs with buckets of {bucket_mb} MiB")
+for cap in (1, 2, 25):
+    print(f"{pieces_of(6, cap)} graphs with buckets of {cap} MiB")
 
 # %% [markdown]
 # ### Exercise dist_1 · The right place
@@ -478,16 +478,16 @@ class Thrifty(Net):
             x = checkpoint(lambda x, layer: torch.relu(layer(x)), x, layer, use_reentrant=False)
         return x
 
-def kept(make, shard):
+def kept(make, wrapper):
     model = make()
     model.compile(backend="aot_eager")
-    (fully_shard(model) if shard else DDP(model, bucket_cap_mb=1))(torch.ones(2, 600))
+    (fully_shard(model) if wrapper == "FSDP2" else DDP(model, bucket_cap_mb=1))(torch.ones(2, 600))
 
-for name, shard in {"DDP": False, "FSDP2": True}.items():
+for wrapper in ("DDP", "FSDP2"):
     for make in (Net, Thrifty):
-        rank = on_ranks(kept, make, shard, fake=True)[0]
+        rank = on_ranks(kept, make, wrapper, fake=True)[0]
         saved = sum(not one.is_input for compiled in rank.run.compiles for one in compiled.saved)
-        print(f"{name:6} {make.__name__:8} {rank.pieces} graphs, {saved} tensors kept for backward")
+        print(f"{wrapper:6} {make.__name__:8} {rank.pieces} graphs, {saved} tensors kept for backward")
 
 # %% [markdown]
 # **And on 64 ranks?** The fake group tells what a graph can tell: how many there are, what stands between them, how

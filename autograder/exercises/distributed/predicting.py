@@ -34,7 +34,8 @@ def ask(draw: Draw) -> Values:
 def _all_alike(task: Values) -> int:
     """Buckets, if the first one were as large as the others: must not be right by chance."""
     together = math.ceil(task["cap"] * MIB / size_of(task["width"]))
-    return int(math.ceil(task["layers"] / together))
+    alike: int = math.ceil(task["layers"] / together)
+    return alike
 
 
 def graphs_of(placement: str, task: Values) -> int:
@@ -82,7 +83,9 @@ def _placed(placement: str, task: Values) -> Any:
     if placement == "FSDP2 blocks":
         return _sharded(model)
     wrapped = DistributedDataParallel(model, bucket_cap_mb=task["cap"])
-    (wrapped if placement == "DDP outside" else model).compile(backend="aot_eager")
+    if placement == "DDP outside":
+        return torch.compile(wrapped, backend="aot_eager")
+    model.compile(backend="aot_eager")
     return wrapped
 
 
