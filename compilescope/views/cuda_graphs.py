@@ -8,7 +8,7 @@ from itertools import groupby
 
 from compilescope.facts import CudaGraphs, GraphSkip, Origin, Run
 from compilescope.facts_modes import ModeTable, TimedCall
-from compilescope.text import count, seconds, size
+from compilescope.text import count, seconds
 from compilescope.views.card import card, color, escape, place, table
 from compilescope.views.display import Display
 
@@ -56,7 +56,7 @@ def _drawn(
     body = table(["call", "did", "time (log scale)", "", "held for graphs"], rows, numbers=(3, 4))
     notes = [f"Skipped: {said}" for said in map(_skip, graphs.skipped)]
     notes += [f"Raised {error}"] if error else []
-    notes += [f"The allocator keeps {size(kept)} more than before the first call."] if kept is not None else []
+    notes += [f"The allocator keeps {_mib(kept)} more than before the first call."] if kept is not None else []
     body += "".join(
         f'<p><span class="bad">skipped</span> {escape(one.reason)} {place(one.source, {})}</p>'
         for one in graphs.skipped
@@ -98,7 +98,7 @@ def _row(calls: tuple[TimedCall, ...], first: int, found: list[TimedCall]) -> li
     share = _share(spent, [one.seconds for one in calls])
     bar = f'<div class="bar" {color(2 if call.replayed else 0)}><i style="width:{share:.0f}%"></i></div>'
     number = str(first) if len(found) == 1 else f"{first} to {first + len(found) - 1}"
-    held = "" if call.pool_bytes is None else size(found[-1].pool_bytes)
+    held = _mib(found[-1].pool_bytes)
     return [number, " ".join(tags), bar, ("Ø " if len(found) > 1 else "") + seconds(spent), held]
 
 
@@ -107,7 +107,12 @@ def _times(number: int) -> str:
 
 
 def _held(call: TimedCall) -> str:
-    return "" if call.pool_bytes is None else f", {size(call.pool_bytes)} held for graphs"
+    return "" if call.pool_bytes is None else f", {_mib(call.pool_bytes)} held for graphs"
+
+
+def _mib(value: int | None) -> str:
+    """In the units of the allocator, which takes 2 MiB at least."""
+    return "" if value is None else f"{value / 2**20:.0f} MiB"
 
 
 def _share(spent: float, everything: list[float]) -> float:

@@ -26,7 +26,8 @@ def mode_frontier(table: ModeTable, *workloads: str) -> Display:
     for axes, name in zip(panels, names, strict=False):
         _panel(axes, name, trials[name], modes)
     handles, labels = _legend(panels, modes)
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), fontsize=8, frameon=False)
+    if labels:
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), fontsize=8, frameon=False)
     text = "\n".join(line for name in names for line in _lines(table, name))
     best = sorted({min(found, key=lambda one: one.steady_us or 0).mode for found in trials.values() if found})
     title = f"Fastest in steady state: {', '.join(best)}" if best else "No mode reached its steady state"
@@ -56,6 +57,10 @@ def _panels(number: int) -> tuple[Any, list[Any]]:
 
 
 def _panel(axes: Any, name: str, trials: Sequence[Trial], modes: list[str]) -> None:
+    axes.set_title(name, fontsize=9.5, loc="left")
+    if not trials:
+        axes.text(0.5, 0.5, "not measured", ha="center", fontsize=8, transform=axes.transAxes)
+        return
     line = frontier(trials)
     axes.step(
         [one.start_s for one in line], [(one.steady_us or 0) / 1e3 for one in line], where="post", color="#999", lw=1
@@ -68,7 +73,6 @@ def _panel(axes: Any, name: str, trials: Sequence[Trial], modes: list[str]) -> N
             label=_SHORT.get(trial.mode, trial.mode), **beaten,
         )  # fmt: skip
     axes.set(xscale="log", yscale="log")
-    axes.set_title(name, fontsize=9.5, loc="left")
     axes.set_xlabel("start, s", fontsize=8)
     axes.set_ylabel("a call, ms", fontsize=8)
     axes.margins(0.15)

@@ -15,8 +15,9 @@ from compilescope.views.card import card, color, escape, table
 
 _STEPS = tuple(int(step * 10**power) for power in range(8) for step in (1, 2, 5))
 """Numbers of calls that the slider offers."""
-_LIMITS = (None, 2**10, 2**8, 2**6, 2**4, 2**2)
-"""Memory in MiB that may be kept; None for as much as it takes."""
+_ANY = -1
+_LIMITS = (2**2, 2**4, 2**6, 2**8, 2**10, _ANY)
+"""Memory in MiB that may be kept; `_ANY` for as much as it takes."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Chooser:
         self.calls = ipywidgets.SelectionSlider(
             options=[(f"{number:,}", number) for number in _STEPS], value=1000, description="calls", **wide
         )
-        limits = [("any" if limit is None else f"{limit} MiB", limit) for limit in _LIMITS]
-        self.memory = ipywidgets.SelectionSlider(options=limits, value=None, description="may keep", **wide)
+        limits = [("any" if limit == _ANY else f"{limit} MiB", limit) for limit in _LIMITS]
+        self.memory = ipywidgets.SelectionSlider(options=limits, value=_ANY, description="may keep", **wide)
         self.picture = ipywidgets.HTML()
         self.costs: tuple[Cost, ...] = ()
         self.text = ""
@@ -71,7 +72,7 @@ class Chooser:
     def _draw(self, change: object = None) -> None:
         calls, limit = self.calls.value, self.memory.value
         trials = self._table.of(self.workload.value)
-        self.costs = costs(trials, calls, None if limit is None else limit * 2**20)
+        self.costs = costs(trials, calls, None if limit == _ANY else limit * 2**20)
         best = self.costs[0]
         taken = f"{best.trial.mode}, {seconds(best.total_s)} for {count(calls, 'call')}"
         says = taken if best.allowed else "no mode fits"

@@ -107,8 +107,8 @@ for trial in modes.of("decode"):
               f"{trial.steady_us:6.0f} µs a call")
 
 # %% [markdown]
-# **Read it.** With batch 1 the kernels are tiny. What takes time is the CPU that launches each of them, so the mode
-# that asks the GPU *once* a call wins. Faster kernels help only where the GPU is what you wait for.
+# **Read it.** With batch 1 the kernels are tiny. What takes time is the CPU that launches each of them, so a mode that
+# launches a whole recording at once wins. Faster kernels help only where the GPU is what you wait for.
 #
 # **Change one thing:** the work. A large prefill, one pass over much memory, and a small network.
 
@@ -289,7 +289,8 @@ cuda_graphs(graphs, "mutates its input")
 # %% [markdown]
 # **What happened.** A replay works on its own copy of your input. A function that changes its argument would change
 # the copy, not yours: torch *skips* the graph, says so once, and names the line. What the GPU cannot record, such as
-# work on the CPU, is cut out: the pieces around it get graphs of their own, a *partition*.
+# work on the CPU, is cut out: the pieces around it get graphs of their own, a *partition*. (Partitions are young: in
+# the recording one of them raised.)
 #
 # Where torch only grumbles in a log, `observe(fn, x).cuda_graphs.skipped` has the reason as data. In a shell it is
 # `TORCH_LOGS=perf_hints,cudagraphs`.
@@ -352,8 +353,8 @@ for work in graphs.group("memory"):
 # %% [markdown]
 # ### Exercise modes_5 · Predict the memory
 #
-# From the sizes of the inputs in MiB, each result as large as its input, and the `base` that any graph holds. 10 %
-# off is fine: the allocator rounds up.
+# From the sizes of the inputs in MiB, each result as large as its input, and the `base`: what the graph of 1 MiB held
+# beyond its own input and result. 10 % off is fine, since the allocator rounds up.
 
 # %% exercise="modes_5"
 def kept_mib(sizes, base):

@@ -1,0 +1,109 @@
+"""Trials of workloads in modes, on the CPU with small ones: what is written down, and that a failure stays its own."""
+
+import dataclasses
+import functools
+
+import pytest
+import torch
+
+from compilescope import mode_options, recorded, rounds, trials
+from compilescope.facts import Origin
+from compilescope.facts_modes import ModeTable, Trial, Workload
+from compilescope.torch_internals.modes import option_defaults
+
+RECIPE = """
+import torch
+
+def fine(device):
+    return {"model": lambda x: x.half() + 1, "calls": [(torch.ones(8, device=device),)]}
+
+def broken(device):
+    def model(x):
+        raise ValueError("no such thing\\nand more")
+    return {"model": model, "calls": [(torch.ones(8),)]}
+
+WORKLOADS = {"fine": {"words": "adds", "make": fine}, "broken": {"words": "raises", "make": broken}}
+MODES = ("eager",)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(trials, "STEADY_SECONDS", 0.01)
+    monkeypatch.setattr(trials, "prepare", lambda device: None)
+    monkeypatch.setattr(rounds, "prepare", lambda device: None)
+    monkeypatch.setattr(rounds, "SECONDS", 0.01)
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "small.py"
+    path.write_text(RECIPE)
+    return path
+
+
+def made(recipe):
+    import runpy
+
+    return runpy.run_path(str(recipe))
+
+
+def test_a_table_holds_every_workload_and_one_that_raises_does_not_stop_the_others(recipe):
+    *_, table = trials.tables(made(recipe), "cpu", 60)
+    fine, broken = table.trials
+    assert (fine.workload, fine.mode, fine.error, len(fine.calls)) == ("fine", "eager", "", trials.FIRST_CALLS)
+    assert fine.steady_low_us <= fine.steady_us <= fine.steady_high_us
+    assert fine.rounding == 0
+    assert broken.error == "ValueError: no such thing"
+    assert broken.steady_us is None
+    assert "def fine" in table.workloads[0].source
+    assert ModeTable.from_json(table.to_json()) == table
+
+
+def test_what_there_was_no_time_for_is_named(recipe):
+    *_, table = trials.tables(made(recipe), "cpu", -1)
+    assert table.trials == ()
+    assert any(note.startswith("fine in mode eager was left out") for note in table.notes)
+
+
+def test_the_modes_are_those_of_the_running_torch(recipe):
+    *_, table = trials.tables({**made(recipe), "MODES": ("eager",)}, "cpu", 60)
+    assert table.options == mode_options()
+    assert set(table.defaults) == {option for options in table.options.values() for option in options}
+    assert option_defaults({"no such option"}) == {}
+
+
+def test_rounds_measure_all_modes_of_a_workload_anew_and_keep_its_other_facts(recipe):
+    known = Trial("fine", "eager", steady_us=1e9, kernels=7.0)
+    works = (Workload("fine", "adds"), Workload("broken", "raises"))
+    *_, table = rounds.in_rounds(recipe, ModeTable(Origin("live", "CPU", "2"), works, (known,)), "cpu", 60)
+    (fine,) = table.of("fine")
+    assert fine.steady_us < 1e6
+    assert fine.kernels == 7
+
+
+def test_rounds_leave_what_they_cannot_reach(recipe):
+    known = Trial("fine", "eager", steady_us=5.0)
+    table = ModeTable(Origin("live", "CPU", "2"), (Workload("fine", "adds"),), (known,))
+    assert list(rounds.in_rounds(recipe, table, "cpu", -1)) == []
+
+
+def test_rounds_of_a_changed_recipe_are_refused(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    stored = tmp_path / "small.json"
+    stored.write_text('{"recipe": "another"}')
+    with pytest.raises(ValueError, match="changed after small"):
+        recorded.record_rounds(recipe, stored, tmp_path)
+
+
+def test_each_gets_its_turn_in_every_round():
+    order = []
+
+    def note(name, fn, args):
+        order.append(name)
+
+    one = trials.Subject(None, None, [()], note, 1, False)
+    subjects = {name: dataclasses.replace(one, use=functools.partial(note, name)) for name in "ab"}
+    found = trials.steady(subjects, "cpu", 0.0)
+    assert found["a"]["timed_calls"] == found["b"]["timed_calls"] == 10
+    assert all(set(order[i : i + 2]) == {"a", "b"} for i in range(0, 20, 2))
