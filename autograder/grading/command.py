@@ -31,15 +31,15 @@ def main_grade(args: argparse.Namespace) -> int:
     students = submissions(lesson, args.only)
     journal = Journal(lesson)
     with journal.held():
-        settings = settings_of(args)
+        settings = settings_of(args, journal.folder / "cache" / stamp_of(lesson)[:16])
         tasks = list(todo(lesson, journal, students, args))
         return grade(lesson, journal, tasks, settings, len(students))
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
+def settings_of(args: argparse.Namespace, cache: Path) -> Settings:
     """From the command line."""
     limits = Limits(wall=args.wall, cell=args.cell, memory=int(args.memory * 1e9))
-    return Settings(args.workers or workers_that_fit(limits), limits, None, not args.no_sandbox)
+    return Settings(args.workers or workers_that_fit(limits), limits, cache, not args.no_sandbox)
 
 
 def submissions(lesson: Lesson, only: list[str] | None) -> list[str]:

@@ -15,6 +15,7 @@ from autograder.build import Lesson
 from autograder.exercises import of_lesson
 from autograder.grading import cells
 from autograder.grading.referee import Question, Ruling, rule
+from autograder.grading.warm import ready_cache
 from autograder.grading_steps import mend_cells
 from autograder.preflight import Unreadable, read_submission
 from autograder.sandbox.bubble import Bubble
@@ -36,7 +37,11 @@ class Result(TypedDict):
 
 
 class Examiner:
-    """One worker's sandbox and questions for a lesson; a context manager."""
+    """One worker's sandbox and questions for a lesson; a context manager.
+
+    `cache` is the folder of the trusted compile cache, made by the first who needs it; without it every job compiles
+    for itself.
+    """
 
     def __init__(
         self, lesson: Lesson, limits: Limits | None = None, cache: Path | None = None, isolated: bool = True
@@ -45,9 +50,10 @@ class Examiner:
         self.released = nbformat.reads(lesson.learner.read_text(encoding="utf-8"), as_version=4)
         checks = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in self.released.cells}
         exercises = [exercise for exercise in of_lesson(lesson.name) if f"{exercise.name}_check" in checks]
-        self._bubble = Bubble(exercises, cache, isolated=isolated)
         self._exercises = exercises
         self._questions = {exercise.name: Question.of(exercise) for exercise in exercises}
+        warm = ready_cache(cache, self._questions.values(), self.limits) if cache and isolated else None
+        self._bubble = Bubble(exercises, warm, isolated=isolated)
 
     def __enter__(self) -> Examiner:
         return self

@@ -68,7 +68,7 @@ def rule(bubble: Bubble, question: Question, cells: Sequence[str], limits: Limit
     job = bubble.start(limits)
     try:
         job.send({"cells": list(cells), **question.order})
-        answer = _hear(job, ruling)
+        answer = heard(job, OUTCOMES, ruling.cell_errors)
         passed, ruling.sentence = _judged(question, answer, job)
         if passed:
             ruling.suspicion = _try_canaries(job, question)
@@ -83,17 +83,20 @@ def rule(bubble: Bubble, question: Question, cells: Sequence[str], limits: Limit
     return ruling
 
 
-def _hear(job: Job, ruling: Ruling) -> dict[str, Any]:
-    """The frame with the outcome; empty if there was none."""
+OUTCOMES = ("found", "not yet", "error")
+
+
+def heard(job: Job, kinds: tuple[str, ...], cell_errors: list[list[Any]] | None = None) -> dict[str, Any]:
+    """The next frame of one of these kinds; empty if the job ended without it."""
     for frame in job.frames():
         if not isinstance(frame, dict) or len(frame) != 1:
             job.end("message")
             break
         ((kind, said),) = frame.items()
-        if kind in ("found", "not yet", "error"):
+        if kind in kinds:
             return frame
-        if kind == "cell error" and len(ruling.cell_errors) < 50:
-            ruling.cell_errors.append(said)
+        if kind == "cell error" and cell_errors is not None and len(cell_errors) < 50:
+            cell_errors.append(said)
     return {}
 
 
@@ -135,7 +138,7 @@ def _try_canaries(job: Job, question: Question) -> str:
     wrong = random.SystemRandom().choice(exercise.known_mistakes).code
     for code, must_pass in ((wrong, False), (exercise.alternatives[0], True)):
         job.send({"canary": code, **question.order})
-        answer = _hear(job, Ruling(exercise.name, 0, 0, ""))
+        answer = heard(job, OUTCOMES)
         passed, sentence = _judged(question, answer, job)
         if passed != must_pass:
             which = "a wrong answer of ours passes" if passed else "a right answer of ours fails"

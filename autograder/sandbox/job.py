@@ -74,6 +74,7 @@ class Job:
             self._bubble.kill(self._number, why)
         while not self._ended:
             self._hear()
+        self._take_output()
         self._channel.close()
         with contextlib.suppress(OSError):
             os.close(self._output)
@@ -127,7 +128,7 @@ class Job:
                 return
             self._printed += len(piece)
             self.output += piece[: max(0, self.limits.kept_output - len(self.output))]
-            if self._printed > self.limits.output:
+            if self._printed > self.limits.output and not self._closing:
                 self.end("output")
                 return
 
