@@ -8,9 +8,9 @@ from compilescope.text import count, seconds
 from compilescope.views.card import card, color, escape, table
 from compilescope.views.display import Display
 
-_SHOWN = 12
+_SHOWN = 8
 _TABLES = 6
-_OPEN = 2
+_OPEN = 1
 
 
 def autotuning(facts: Run | ModeTable, workload: str = "", mode: str = "") -> Display:
@@ -61,12 +61,21 @@ def _row(choice: Choice, one: Autotuning, slowest: float) -> list[str]:
     tag = '<span class="tag" style="--c:var(--c2)">✓ taken</span>' if taken else ""
     tag += ' <span class="mute">library</span>' if library else ""
     if choice.time_us is None:
-        return [f"<code>{escape(choice.name)}</code>", "", "failed", tag, escape(choice.details)]
+        return [_name(choice), "", "failed", tag, _blocks(choice)]
     share = 100 * choice.time_us / slowest
     kind = ' class="w"' if library else ""
     bar = f'<div class="bar" {color(2 if taken else 0)}><i{kind} style="width:{share:.1f}%"></i></div>'
-    name = f"<code>{escape(choice.name)}</code>"
-    return [name, bar, f"{choice.time_us:.3g} µs", tag, f'<span class="mute">{escape(choice.details[:90])}</span>']
+    return [_name(choice), bar, f"{choice.time_us:.3g} µs", tag, _blocks(choice)]
+
+
+def _name(choice: Choice) -> str:
+    return f'<code style="white-space:nowrap">{escape(choice.name)}</code>'
+
+
+def _blocks(choice: Choice) -> str:
+    """What tells one candidate from the next: block sizes, warps, stages."""
+    telling = [part for part in choice.details.split(", ") if part.startswith(("BLOCK_", "num_", "SPLIT"))]
+    return f'<span class="mute">{escape(", ".join(telling))}</span>'
 
 
 def _headline(one: Autotuning) -> str:

@@ -27,7 +27,7 @@ def mode_frontier(table: ModeTable, *workloads: str) -> Display:
         _panel(axes, name, trials[name], modes)
     handles, labels = _legend(panels, modes)
     if labels:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(labels)), fontsize=8, frameon=False)
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     text = "\n".join(line for name in names for line in _lines(table, name))
     best = sorted({min(found, key=lambda one: one.steady_us or 0).mode for found in trials.values() if found})
     title = f"Fastest in steady state: {', '.join(best)}" if best else "No mode reached its steady state"
@@ -46,7 +46,7 @@ def frontier(trials: Sequence[Trial]) -> list[Trial]:
 def _panels(number: int) -> tuple[Any, list[Any]]:
     columns = min(number, _MOST_COLUMNS)
     rows = -(-number // columns)
-    figure, _ = new_figure(2.9 * columns + 0.6, 2.25 * rows + 0.8)
+    figure, _ = new_figure(max(5.2, 2.9 * columns + 0.6), 2.25 * rows + 0.8)
     figure.clear()
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in panels:
@@ -79,7 +79,7 @@ def _panel(axes: Any, name: str, trials: Sequence[Trial], modes: list[str]) -> N
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_minor_formatter(lambda value, _: "")
-        axis.set_tick_params(labelsize=7.5)
+        axis.set_tick_params(which="both", labelsize=7.5)
     _narrow(axes.xaxis, [one.start_s or 0 for one in trials])
     _narrow(axes.yaxis, [(one.steady_us or 0) / 1e3 for one in trials])
 
@@ -89,7 +89,8 @@ def _narrow(axis: Any, values: Sequence[float]) -> None:
     if not values or max(values) >= 100 * min(values):
         axis.set_ticks([], minor=True)
     else:
-        axis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+        digits = "25" if max(values) >= 10 * min(values) else "23457"
+        axis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in digits else "")
 
 
 def _legend(panels: Sequence[Any], modes: list[str]) -> tuple[list[Any], list[str]]:
