@@ -40,15 +40,21 @@ def capturing() -> Iterator[list[Captured]]:
     Leans on ``torch._dynamo.output_graph.OutputGraph.call_user_compiler`` and on ``example_value`` in the meta of
     placeholders (2.11 to 2.15). A graph that cannot be copied is left out, never raised.
     """
+    from torch._dynamo.exc import RestartAnalysis
     from torch._dynamo.output_graph import OutputGraph
 
     captured: list[Captured] = []
     original = OutputGraph.call_user_compiler
 
     def call_user_compiler(self: Any, gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        before = len(captured)
         with contextlib.suppress(Exception):
             captured.append(_copy(gm, self, args[0] if args else kwargs["example_inputs"]))
-        return original(self, gm, *args, **kwargs)
+        try:
+            return original(self, gm, *args, **kwargs)
+        except RestartAnalysis:  # the graph of an attempt that Dynamo throws away
+            del captured[before:]
+            raise
 
     with mock.patch.object(OutputGraph, "call_user_compiler", call_user_compiler):
         yield captured

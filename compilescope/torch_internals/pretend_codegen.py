@@ -18,6 +18,7 @@ import torch.utils._pytree as pytree
 
 from compilescope.torch_internals.pretend_capture import Captured, copied, copy_graph
 from compilescope.torch_internals.pretend_decompositions import gpu_decompositions
+from compilescope.torch_internals.pretend_floats import inputs_with_numbers, with_fixed_floats
 from compilescope.torch_internals.pretend_world import pretended_gpu
 
 Record = tuple[dict[str, object], str | None]
@@ -79,6 +80,16 @@ def _gradient(output: torch.Tensor) -> torch.Tensor:
 
 
 def _compile(captured: Captured, gpu: str, records: list[Record], lowered: list[Lowered]) -> Callable[..., Any]:
+    before = len(records), len(lowered)
+
+    def attempt(given: Captured) -> Callable[..., Any]:
+        del records[before[0] :], lowered[before[1] :]
+        return _compile_once(given, gpu, records, lowered)
+
+    return with_fixed_floats(captured, attempt)
+
+
+def _compile_once(captured: Captured, gpu: str, records: list[Record], lowered: list[Lowered]) -> Callable[..., Any]:
     import torch._functorch.config as functorch_config
     import torch._inductor.config as inductor_config
     from torch._inductor.compile_fx import compile_fx
@@ -101,7 +112,7 @@ def _compile(captured: Captured, gpu: str, records: list[Record], lowered: list[
         torch._guards.compile_context(torch._guards.CompileContext(captured.compile_id)),
     ):
         # compile_fx owns the module it gets; the next GPU needs it once more
-        function = compile_fx(copy_graph(captured.module), list(captured.inputs), inner_compile=inner_compile)
+        function = compile_fx(copy_graph(captured.module), inputs_with_numbers(captured), inner_compile=inner_compile)
     return cast("Callable[..., Any]", function)
 
 

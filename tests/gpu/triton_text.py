@@ -15,6 +15,7 @@ from compilescope.reading.generated import read_code
 from compilescope.torch_internals import records, settings
 from compilescope.torch_internals.pretend_capture import Captured, capturing, latest
 from compilescope.torch_internals.pretend_codegen import generate
+from compilescope.torch_internals.pretend_floats import inputs_with_numbers, with_fixed_floats
 from graph_on_device import graph_on
 
 # File names and cache flags, nothing else.
@@ -73,21 +74,25 @@ def pretended_graph(captured: Captured, gpu: str) -> Written:
 
 def real_graph(captured: Captured, device: str = "cuda") -> Written:
     """What Inductor writes for the same graph, and compiles, when its tensors are on the GPU that is there."""
-    written = Written()
-    with _written(written), torch.inference_mode(captured.inference), torch.set_grad_enabled(captured.grad):
-        inputs = [_fake(one, device, captured.fake_mode) for one in captured.inputs]
-        with (
-            torch._functorch.config.patch(force_non_lazy_backward_lowering=True),
-            torch._guards.tracing(torch._guards.TracingContext(captured.fake_mode)),
-            torch._guards.compile_context(torch._guards.CompileContext(captured.compile_id)),
-        ):
-            torch._inductor.compile_fx.compile_fx(graph_on(captured, device), inputs)
-    return written
+
+    def attempt(given: Captured) -> Written:
+        written = Written()
+        with _written(written), torch.inference_mode(given.inference), torch.set_grad_enabled(given.grad):
+            inputs = [_fake(one, device, given.fake_mode) for one in inputs_with_numbers(given)]
+            with (
+                torch._functorch.config.patch(force_non_lazy_backward_lowering=True),
+                torch._guards.tracing(torch._guards.TracingContext(given.fake_mode)),
+                torch._guards.compile_context(torch._guards.CompileContext(given.compile_id)),
+            ):
+                torch._inductor.compile_fx.compile_fx(graph_on(given, device), inputs)
+        return written
+
+    return with_fixed_floats(captured, attempt)
 
 
 def _fake(value: Any, device: str, mode: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
+    if not isinstance(value, torch.Tensor) or getattr(value, "item_memo", None) is not None:
+        return value  # a number stays on the CPU, with a GPU too
     with mode, torch.no_grad():
         there = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=device)
     return there.requires_grad_(value.requires_grad)
