@@ -151,9 +151,9 @@ road(once()["cold"])
 
 # %% [markdown]
 # **What happened.** The *cold* call went the whole road, and the picture says which stage took how long: Dynamo
-# captures, AOTAutograd and Inductor rewrite, and the *kernel compilers* (a C++ compiler for CPUs, Triton and `ptxas`
-# for GPUs) took most. After the reset Dynamo captured again, but the graph was found in the folder: a *warm start*.
-# The last call compiled nothing. It checked its guards and ran.
+# captures, AOTAutograd and Inductor rewrite, and *kernel compilers* make machine code: Triton and `ptxas` for GPUs, for
+# CPUs a C++ compiler, which takes longest. After the reset Dynamo captured again, but the code for the graph was found
+# in the folder: a *warm start*. The last call compiled nothing. It checked its guards and ran.
 #
 # So a benchmark of "compile time" without `fresh_cache()` measures a folder.
 
@@ -216,7 +216,7 @@ check("timing_2")
 # %%
 import matplotlib.pyplot as plt
 
-speed = h200.speeds["4096 x 4096"]
+speed = h200.speeds["4096 x 4096, called in a row"]
 calls = [10 ** (i / 10) for i in range(61)]
 plain, compiled = speed.base.median, speed.other.median
 figure, axes = plt.subplots(figsize=(6, 2.6), dpi=80, layout="constrained")
@@ -323,8 +323,8 @@ lanes = {name: h200.spans[name] for name in ("eager", "compiled")}
 lane_plot(lanes, h200.origin)
 
 # %% [markdown]
-# That was one call of each, as the profiler saw it. Now your own machine. On a CPU
-# nothing is launched, and several cores share memory and caches, so the factor is another one.
+# That was one call of each, as the profiler saw it. Now your own machine; section 2.4 says how `compare_speed` decides.
+# On a CPU nothing is launched, and several cores share memory and caches, so the factor is another one.
 
 # %%
 speed = compare_speed(shift, fast_shift, x)
@@ -334,8 +334,8 @@ time_plot(speed)
 # ### Exercise timing_4 · Predict the bytes, then count them
 #
 # One function predicts from a captured graph what eager moves and what one fused kernel would; the other counts what
-# the kernels of a run really move. The check uses other shapes and dtypes, and one graph that needs several kernels:
-# compare your two numbers there. (Needs Linux: there is no `triton` package elsewhere.)
+# the kernels of a run really move. `node.op` is `"placeholder"`, `"call"` or `"output"`. The check uses other shapes and
+# dtypes, and one graph that needs several kernels: there the two differ. (Needs Linux, where `triton` exists.)
 
 # %% exercise="timing_4"
 def predicted_bytes(graph):
