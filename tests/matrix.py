@@ -76,10 +76,19 @@ def merged(kept: Path | None, version: str, now: dict[str, dict[str, str]]) -> d
     file = kept / f"{version}.json"
     before = json.loads(file.read_text()) if file.exists() else {"facts": {}, "tests": {}}
     modules = {name.partition(":")[0] for name in now["tests"]}
+    commits = before.get("commits", {}) | dict.fromkeys(modules, commit())
     older = {name: state for name, state in before["tests"].items() if name.partition(":")[0] not in modules}
-    both = {"facts": now["facts"] or before["facts"], "tests": older | now["tests"]}
+    both = {"facts": now["facts"] or before["facts"], "tests": older | now["tests"], "commits": commits}
     file.write_text(json.dumps(both, indent=1))
     return both
+
+
+def commit() -> str:
+    """The commit that is checked out, in short."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
 
 
 def kept(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
@@ -115,7 +124,8 @@ def main() -> int:
         answers = kept(options.keep)
     facts = {version: one["facts"] for version, one in answers.items()}
     found = {version: one["tests"] for version, one in answers.items()}
-    text = "\n".join(_page(facts, found)) + "\n"
+    commits = {version: one.get("commits", {}) for version, one in answers.items()}
+    text = "\n".join([*_page(facts, found), *tables.commits_table(commits)]) + "\n"
     if options.output:
         options.output.write_text(text)
     else:

@@ -71,6 +71,17 @@ def _claim_cell(state: str, said: str | None, lesson: str) -> str:
     return f"**no**: lesson {int(lesson)} says: “{said}”" if said else f"**no**: lesson {int(lesson)}"
 
 
+def commits_table(commits: Results) -> list[str]:
+    """At which commit each module of tests ran, where runs were put together."""
+    modules = _names(commits)
+    rows = [
+        f"| {module.removeprefix('test_').replace('_', ' ')} | "
+        f"{' | '.join(one.get(module, '–') for one in commits.values())} |"
+        for module in modules
+    ]
+    return ["", "## ran at commit", "", *_head(["tests"], commits), *rows] if modules else []
+
+
 def sentence(name: str) -> tuple[str, str]:
     """What must hold, and the module, for ``test_breaks: test_what_must_hold[case]``."""
     module, _, test = name.partition(": ")
