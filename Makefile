@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 UV := uv==0.13.9
 
-.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat record gpu-bundle gpu-test
+.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat grade-quality record gpu-bundle gpu-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
@@ -69,6 +69,9 @@ bytecode: $(VENV)/.test  ## what depyf makes of bytecode on each torch (BYTECODE
 
 repeat: $(VENV)/.test  ## each check of the solved lessons 20 times under full load: tests/repeat.md (REPEAT="02_timing")
 	$(BIN)/python tests/repeat.py -o tests/repeat.md $(REPEAT)
+
+grade-quality: $(VENV)/.test  ## mutants, mistakes and right answers of each exercise: tests/grade_quality.md (LESSON=1 for one)
+	$(BIN)/python -m autograder quality $(LESSON)
 
 lock:  ## resolve requirements/*.lock anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \

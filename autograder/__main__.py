@@ -18,6 +18,7 @@ COMMANDS = {
     "progress": ("standing", "main", "where a learner, or a class, stands in the course"),
     "preflight": ("preflight", "main", "mend submissions that nbgrader cannot read"),
     "grade": ("grading.command", "main_grade", "grade a class's submissions in a sandbox, into nbgrader's gradebook"),
+    "quality": ("grading.quality", "main", "how sure a grade is: mutants, mistakes and right answers of each exercise"),
     "status": ("grading.status", "main", "who is graded, how fast, what failed"),
 }
 """Command to its module in this package, its function, and its help; a module is imported only for its own command."""
@@ -40,6 +41,10 @@ def parser() -> argparse.ArgumentParser:
     of["progress"].add_argument("--class", dest="of_class", action="store_true", help="one line a student in FOLDER")
     of["preflight"].add_argument("lesson", metavar="LESSON")
     add_grading(of["grade"], of["status"])
+    of["quality"].add_argument("lesson", metavar="LESSON", nargs="?", help="one lesson; all without it")
+    of["quality"].add_argument("--only", nargs="+", metavar="EXERCISE", help="these exercises only")
+    of["quality"].add_argument("--mutants", type=int, default=40, metavar="N", help="of each exercise (default 40)")
+    of["quality"].add_argument("--repeats", type=int, default=3, metavar="N", help="of each right answer (default 3)")
     return made
 
 

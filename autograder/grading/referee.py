@@ -69,7 +69,7 @@ def rule(bubble: Bubble, question: Question, cells: Sequence[str], limits: Limit
     try:
         job.send({"cells": list(cells), **question.order})
         answer = heard(job, OUTCOMES, ruling.cell_errors)
-        passed, ruling.sentence = _judged(question, answer, job)
+        passed, ruling.sentence = decide(question, answer, job)
         if passed:
             ruling.suspicion = _try_canaries(job, question)
             ruling.passed = not ruling.suspicion
@@ -100,7 +100,7 @@ def heard(job: Job, kinds: tuple[str, ...], cell_errors: list[list[Any]] | None 
     return {}
 
 
-def _judged(question: Question, answer: dict[str, Any], job: Job) -> tuple[bool, str]:
+def decide(question: Question, answer: dict[str, Any], job: Job) -> tuple[bool, str]:
     """Whether it is right, and the sentence for it."""
     name = question.exercise.asks_for[0]
     if not answer:
@@ -112,10 +112,10 @@ def _judged(question: Question, answer: dict[str, Any], job: Job) -> tuple[bool,
         return False, NotYet(*(str(part)[:200] for part in said)).sentence()
     if kind == "error":
         return False, str(said)[:400]
-    return _decide(question, said)
+    return _judged(question, said)
 
 
-def _decide(question: Question, found: Any) -> tuple[bool, str]:
+def _judged(question: Question, found: Any) -> tuple[bool, str]:
     name = question.exercise.asks_for[0]
     if not isinstance(found, dict):
         return False, NotYet(name, "gave no values", "the check needs some", "Check again.").sentence()
@@ -139,7 +139,7 @@ def _try_canaries(job: Job, question: Question) -> str:
     for code, must_pass in ((wrong, False), (exercise.alternatives[0], True)):
         job.send({"canary": code, **question.order})
         answer = heard(job, OUTCOMES)
-        passed, sentence = _judged(question, answer, job)
+        passed, sentence = decide(question, answer, job)
         if passed != must_pass:
             which = "a wrong answer of ours passes" if passed else "a right answer of ours fails"
             return f"After the cells of this submission {which} in {exercise.name}: {sentence}"[:400]
