@@ -144,15 +144,15 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Placement:
-    """One way to compile under DDP or FSDP2, measured: graphs and breaks of rank 0, and its times."""
+    """One way to compile under DDP or FSDP2, measured: graphs and breaks of rank 0, and its times; None: not noted."""
 
     placement: str
-    graphs: int
-    pieces: int
-    """Graphs that the backend compiled."""
-    breaks: int
     step_ms: float
     """Median of a forward and backward pass, milliseconds."""
+    graphs: int | None = None
+    pieces: int | None = None
+    """Graphs that the backend compiled."""
+    breaks: int | None = None
     first_s: float | None = None
     """Seconds of the first step."""
     quarter_ms: tuple[float, float] | None = None

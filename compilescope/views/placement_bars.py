@@ -35,15 +35,18 @@ def _beside(measured: PlacementTable, one: Placement) -> tuple[str, str]:
 
 def _row(measured: PlacementTable, one: Placement, longest: float) -> list[str]:
     kind, said = _beside(measured, one)
-    ink = 7 if not one.graphs else 1 if kind == "bad" else 2
+    ink = 7 if one is _plain(measured, one) else 1 if kind == "bad" else 2
     bar = f'<div class="bar" {color(ink)}><i style="width:{100 * one.step_ms / longest:.0f}%"></i></div>'
     first = "" if one.first_s is None else f"{one.first_s:.1f} s"
-    cells = [one.placement, str(one.pieces), str(one.breaks), first]
+    counts = ["" if number is None else str(number) for number in (one.pieces, one.breaks)]
+    cells = [one.placement, *counts, first]
     return [*map(escape, cells), bar, f"{one.step_ms:.1f} ms", f'<span class="{kind}">{escape(said)}</span>']
 
 
 def _line(measured: PlacementTable, one: Placement) -> str:
-    first = "" if one.first_s is None else f", first step {one.first_s:.1f} s"
-    said = _beside(measured, one)[1]
-    facts = f"{count(one.pieces, 'graph')}, {count(one.breaks, 'break')}{first}, {one.step_ms:.1f} ms a step"
-    return f"{one.placement}: {facts}" + (f", {said}" if said else "")
+    facts = [
+        count(number, noun) for number, noun in ((one.pieces, "graph"), (one.breaks, "break")) if number is not None
+    ]
+    facts += [] if one.first_s is None else [f"first step {one.first_s:.1f} s"]
+    facts += [f"{one.step_ms:.1f} ms a step", _beside(measured, one)[1]]
+    return f"{one.placement}: " + ", ".join(fact for fact in facts if fact)
