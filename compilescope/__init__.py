@@ -15,6 +15,7 @@ from compilescope.text import describe
 from compilescope.timing import compare_speed, measure
 from compilescope.torch_internals.modes import mode_options
 from compilescope.trace import every_rank, from_trace
+from compilescope.trials import try_modes
 from compilescope.views import (
     autotuning,
     compare,
@@ -66,5 +67,6 @@ __all__ = [
     "strips",
     "time_plot",
     "timeline",
+    "try_modes",
     "would_recompile",
 ]

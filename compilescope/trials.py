@@ -14,7 +14,7 @@ import inspect
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -250,6 +250,24 @@ def tables(recipe: dict[str, Any], device: str, seconds: float) -> Iterator[Mode
             found.append(attempt(name, mode, makers[name]["make"], device))
         found.sort(key=lambda trial: (list(makers).index(trial.workload), wanted.index(trial.mode)))
         yield ModeTable(Origin("live", device, torch.__version__), works, tuple(found), options, defaults, tuple(notes))
+
+
+def try_modes(fn: Any, /, *args: Any, modes_wanted: Sequence[str] = (), seconds: float = 300.0) -> ModeTable:
+    """A module or function of yours in every mode of this torch (or those wanted), live, each from cold caches.
+
+    It is called without gradients, always with `args`; compiling for all modes may take minutes on a GPU, and no
+    further mode begins after `seconds`. Raises ValueError for a mode that this torch does not have.
+    """
+    known = ("eager", *modes.mode_options())
+    if unknown := [mode for mode in modes_wanted if mode not in known]:
+        raise ValueError(f"There is no mode {unknown[0]!r}: choose among {', '.join(known)}.")
+    name = getattr(fn, "__name__", type(fn).__name__)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    work = {"words": f"{name}, live", "make": lambda device: {"model": fn, "calls": [args], "reference": False}}
+    recipe = {"WORKLOADS": {name: work}, **({"MODES": tuple(modes_wanted)} if modes_wanted else {})}
+    *_, found = tables(recipe, device, seconds)
+    here = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    return dataclasses.replace(found, origin=Origin("live", here, torch.__version__))
 
 
 def prepare(device: str) -> None:

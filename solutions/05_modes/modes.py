@@ -15,7 +15,7 @@
 # %%
 from autograder import check, doctor, hint, predict; doctor()
 import torch
-from compilescope import autotuning, cuda_graphs, mode_frontier, mode_options, replayed
+from compilescope import autotuning, cuda_graphs, mode_frontier, mode_options, observe, replayed, try_modes
 from compilescope.recorded import recorded_modes
 modes, graphs = recorded_modes("modes"), recorded_modes("cuda_graphs")
 
@@ -168,17 +168,32 @@ check("modes_2")
 # %% [markdown]
 # ## 5.3 CUDA graphs: record once, replay
 #
-# **The case.** `reduce-overhead` wins by replaying. Six calls of a small function on the H200, from the very first:
+# **The case.** `reduce-overhead` wins by replaying. Six calls of a small function, from the very first: live on your GPU,
+# or else recorded.
 
 # %%
-def first_that(did, workload):
-    calls = graphs.trial(workload, "reduce-overhead").calls
-    return next((str(i) for i, call in enumerate(calls, 1) if getattr(call, did)), "none")
+def swish(x):
+    return x * torch.sigmoid(x)
 
-predict("Which call is the first that replays?", ["1", "2", "3", "none"], lambda: first_that("replayed", "replayed"))
+device = "cuda" if torch.cuda.is_available() else "cpu"
+x = torch.linspace(-2, 2, 5, device=device)
+
+@torch.no_grad()
+def six_calls():
+    if device == "cpu":
+        return cuda_graphs(graphs, "replayed")
+    step = torch.compile(swish, mode="reduce-overhead")
+    return cuda_graphs([observe(step, x) for _ in range(6)])
 
 # %%
-cuda_graphs(graphs, "replayed")
+def first_replay():
+    calls = graphs.trial("replayed", "reduce-overhead").calls
+    return next(number for number, call in enumerate(calls, 1) if call.replayed)
+
+predict("Which call is the first that replays?", ["1", "2", "3", "6"], first_replay)
+
+# %%
+six_calls()
 
 # %% [markdown]
 # **What happened.** The first call compiles and runs once plainly, to *warm up*. The second *records*: no kernel is
@@ -193,12 +208,6 @@ cuda_graphs(graphs, "replayed")
 # of this course, with the same rules and no speed.
 
 # %%
-def swish(x):
-    return x * torch.sigmoid(x)
-
-device = "cuda" if torch.cuda.is_available() else "cpu"
-x = torch.linspace(-2, 2, 5, device=device)
-
 @torch.no_grad()
 def read_the_first():
     step = replayed(swish)
@@ -486,7 +495,7 @@ check("modes_7")
 # ## Look back
 #
 # Take a model of your own. How often is it called, with how many shapes? Which mode would you deploy, and by which two
-# numbers would you defend it?
+# numbers would you defend it? `mode_frontier(try_modes(model, *inputs))` draws yours, live.
 #
 # ## Take away
 #

@@ -107,3 +107,19 @@ def test_each_gets_its_turn_in_every_round():
     found = trials.steady(subjects, "cpu", 0.0)
     assert found["a"]["timed_calls"] == found["b"]["timed_calls"] == 10
     assert all(set(order[i : i + 2]) == {"a", "b"} for i in range(0, 20, 2))
+
+
+def test_your_own_function_is_tried_live_in_the_modes_you_name():
+    def doubled(x):
+        return x * 2
+
+    table = trials.try_modes(doubled, torch.ones(3), modes_wanted=("eager",))
+    assert table.origin.kind == "live"
+    assert [(one.workload, one.mode, one.error) for one in table.trials] == [("doubled", "eager", "")]
+    assert table.trials[0].steady_us > 0
+    assert table.group("modes")[0].words == "doubled, live"
+
+
+def test_a_mode_that_does_not_exist_is_named_with_those_that_do():
+    with pytest.raises(ValueError, match="'fastest': choose among eager, default"):
+        trials.try_modes(torch.sin, torch.ones(3), modes_wanted=("fastest",))
