@@ -33,11 +33,11 @@ def told(read):
 
 
 WAYS = {
-    "kept": lambda step: [step(x) for x in batches(4)][0].sum().item(),
+    "kept": lambda step: [step(x) for x in batches(4)][1].sum().item(),
     "the last": lambda step: [step(x) for x in batches(4)][-1].sum().item(),
     "detached": lambda step: [step(x).detach() for x in batches(4)][1].sum().item(),
     "a view": lambda step: [step(x)[:2] for x in batches(4)][2].sum().item(),
-    "cloned": lambda step: [step(x).clone() for x in batches(4)][0].sum().item(),
+    "cloned": lambda step: [step(x).clone() for x in batches(4)][1].sum().item(),
     "moved": lambda step: [step(x).cpu() for x in batches(4)][1].sum().item(),
     "used at once": lambda step: sum(step(x).sum().item() for x in batches(4)),
     "fed back": lambda step: step(step(batches(2)[1])).sum().item(),
