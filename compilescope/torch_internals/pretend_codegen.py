@@ -18,7 +18,7 @@ import torch.utils._pytree as pytree
 
 from compilescope.torch_internals.pretend_capture import Captured, copied, copy_graph
 from compilescope.torch_internals.pretend_decompositions import gpu_decompositions
-from compilescope.torch_internals.pretend_floats import inputs_with_numbers, with_fixed_floats
+from compilescope.torch_internals.pretend_floats import inputs_with_numbers, is_number, number_in, with_fixed_floats
 from compilescope.torch_internals.pretend_world import pretended_gpu
 
 Record = tuple[dict[str, object], str | None]
@@ -200,6 +200,8 @@ def _move_constant(node: torch.fx.Node, cuda: torch.device) -> None:
 def _as_cuda(value: Any, mode: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
+    if is_number(value):
+        return number_in(value, mode)
     with mode, torch.no_grad():
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="cuda:0")
 

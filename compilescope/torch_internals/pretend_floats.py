@@ -14,19 +14,34 @@ T = TypeVar("T")
 
 
 def inputs_with_numbers(captured: Captured) -> list[Any]:
-    """The fake inputs; those that stand for a number know which symbol it is, also in the fake mode of the backend.
+    """The fake inputs; those that stand for a number, and only they, have their symbol as ``item_memo``.
 
     Leans on ``FakeTensor.item_memo`` (2.11 to 2.15), which Dynamo sets and a change of the fake mode loses.
     """
-    return [_in_mode(one, captured.fake_mode) for one in captured.inputs]
+    placeholders = [node for node in captured.module.graph.nodes if node.op == "placeholder"]
+    numbers = [any(user.target == "item" for user in node.users) for node in placeholders]
+    return [_in_mode(value, captured.fake_mode, number) for value, number in zip(captured.inputs, numbers, strict=True)]
 
 
-def _in_mode(value: Any, mode: Any) -> Any:
-    number = getattr(value, "item_memo", None)
-    if number is None or mode is None or value.fake_mode is mode:
+def _in_mode(value: Any, mode: Any, number: bool) -> Any:
+    symbol = getattr(value, "item_memo", None)
+    if symbol is None or mode is None or value.fake_mode is mode:
         return value
     there = mode.from_tensor(value)
-    there.item_memo = number
+    there.item_memo = symbol if number else None
+    return there
+
+
+def is_number(value: Any) -> bool:
+    """Whether this input of a graph is a number in a tensor: on a GPU it stays on the CPU."""
+    return getattr(value, "item_memo", None) is not None
+
+
+def number_in(value: torch.Tensor, mode: Any) -> torch.Tensor:
+    """The same number in another fake mode."""
+    with mode, torch.no_grad():
+        there = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="cpu")
+    there.item_memo = value.item_memo  # type: ignore[attr-defined]
     return there
 
 

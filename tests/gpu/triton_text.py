@@ -15,7 +15,7 @@ from compilescope.reading.generated import read_code
 from compilescope.torch_internals import records, settings
 from compilescope.torch_internals.pretend_capture import Captured, capturing, latest
 from compilescope.torch_internals.pretend_codegen import generate
-from compilescope.torch_internals.pretend_floats import inputs_with_numbers, with_fixed_floats
+from compilescope.torch_internals.pretend_floats import inputs_with_numbers, is_number, with_fixed_floats
 from graph_on_device import graph_on
 
 # File names and cache flags, nothing else.
@@ -91,7 +91,7 @@ def real_graph(captured: Captured, device: str = "cuda") -> Written:
 
 
 def _fake(value: Any, device: str, mode: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or getattr(value, "item_memo", None) is not None:
+    if not isinstance(value, torch.Tensor) or is_number(value):
         return value  # a number stays on the CPU, with a GPU too
     with mode, torch.no_grad():
         there = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=device)

@@ -169,6 +169,23 @@ def test_a_mode_that_autotunes_gets_a_template_with_the_epilogue_in_it_and_says_
     assert capfd.readouterr().err == ""
 
 
+def test_a_float_that_varies_is_an_argument_of_the_kernel_and_one_that_must_be_fixed_is_in_it():
+    def waved(x, k):
+        return (x + k).sin() * k
+
+    with previewing("h100") as found:
+        compiled = torch.compile(waved, backend="eager")
+        for k in (0.5, 0.75):
+            compiled(torch.ones(8), k)
+    torch.compiler.reset()
+    (run,), notes = found.runs()
+    assert not notes
+    fixed, varying = (kernel.source for kernel in run.kernels)
+    assert "0.5" in fixed
+    assert "tmp1 = in_ptr1" in varying
+    assert all(one.ok for one in run.interpret()), [str(one) for one in run.interpret()]
+
+
 def test_both_branches_of_a_cond_get_their_kernels():
     def clipped(x, w):
         return torch.cond(x.sum() > 0, lambda x: torch.sin(x) * w, lambda x: x.cos() - torch.ones(8), (x,))
