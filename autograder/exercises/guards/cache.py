@@ -118,7 +118,7 @@ EXERCISE = Exercise(
     ),
     known_mistakes=(
         KnownMistake(_GROWING.format(options=""), "compiled 2 times"),
-        KnownMistake(_GROWING.format(options=", dynamic=False"), "plain Python"),
+        KnownMistake(_GROWING.format(options=", dynamic=False"), "size mismatch"),
         KnownMistake(  # the place is an int
             _answer(
                 _BODY.replace("index_copy_(0, position[None], k[None])", "select(0, position).copy_(k)").replace(

@@ -85,7 +85,7 @@ EXERCISE = Exercise(
         ),
         KnownMistake(
             _START + "def one_for_all(fn):\n    return torch.compile(fn, backend='aot_eager', dynamic=False)\n",
-            "plain Python",
+            "size mismatch",
         ),
         KnownMistake(  # the single row runs eager
             _START
