@@ -224,7 +224,7 @@ predict(
 for fn in suspects:
     run = first_call(torch.compile(fn, backend="aot_eager"), torch.randn(8))
     stop = run.breaks[0] if run.breaks else None
-    print(f"{fn.__name__:12} {len(run.graphs)} graphs   {f'{stop.gb}  {stop.reason[:60]}' if stop else 'no break'}")
+    print(f"{fn.__name__:12} graphs: {len(run.graphs)}   {f'{stop.gb}  {stop.reason[:60]}' if stop else 'no break'}")
 
 strict = torch.compile(item, backend="aot_eager", fullgraph=True)
 print("\nitem with fullgraph=True:", len(first_call(strict, torch.randn(8)).graphs), "graph")
@@ -429,7 +429,7 @@ predict("What does a first call with bare_op do?", ["1 graph", "2 graphs", "it r
 
 # %%
 print("as it is:", outcome(checksum), "· without a fake:", outcome(bare_op), "· with a fake:", outcome(full_op))
-print(torch.library.opcheck(full_op, (torch.randn(8),)))
+print("opcheck:", set(torch.library.opcheck(full_op, (torch.randn(8),)).values()))
 run = first_call(torch.compile(signed, backend="aot_eager"), torch.randn(8), full_op)
 show(run)
 
@@ -623,17 +623,18 @@ def sides():
 predict("You call clip_by_cond with a long x. What is in its graph?", ["the side that ran", "both sides"], sides)
 
 # %%
-fast_clip = torch.compile(clip_by_cond, backend="aot_eager", fullgraph=True)
-run = first_call(fast_clip, long, limit)
-print("more graphs for a short x:", len(observe(fast_clip, short, limit).graphs))
+for fn in (clip_by_factor, clip_by_cond):
+    fast = torch.compile(fn, backend="aot_eager", fullgraph=True)
+    run, more = first_call(fast, long, limit), observe(fast, short, limit)
+    print(f"{fn.__name__:14} graphs: {len(run.graphs)}, for a short x: {len(more.graphs)} more")
 show(run)
 
 # %% [markdown]
 # **What happened.** One graph holds the predicate and both branches; at run time one of them is computed.
 # `limit` and `norm` are not arguments of the branches: closures are lifted to inputs for you.
 #
-# `where` and `clamp` compute everything for every element, fuse well, and choose element by element. `cond` computes
-# one side, and decides once. Try `where` first; take `cond` when a side is expensive.
+# `where` and `clamp` compute everything for every element, and choose element by element. `cond` computes one side, and
+# decides once. Try `where` first; take `cond` when a side is expensive.
 
 # %% [markdown]
 # **Change one thing.** Ask for gradients, also of a weight that only the closure holds.
@@ -809,9 +810,9 @@ run = first_call(torch.compile(average_by_scan, backend="aot_eager"), torch.rand
 show(run)
 
 # %% [markdown]
-# **What happened.** A Python loop is *unrolled*: its graph, and the time to compile it, grow with each round. `scan`
-# puts the body into the graph once. Where nobody knows the number of rounds, `while_loop` carries tensors from round to
-# round until a condition fails:
+# **What happened.** A Python loop is *unrolled*: its graph grows with each round. `scan` puts the body into the graph
+# once. Where nobody knows the number of rounds, `while_loop` carries tensors from round to round until a condition
+# fails:
 
 # %%
 def halve_until_small(x):
