@@ -46,32 +46,44 @@ def tested(python: Path, test: str) -> str:
     return f"**{said}**" if done.returncode else said
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("versions", nargs="*", default=VERSIONS)
-    parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--facts-only", action="store_true", help="leave out the tests, which take minutes a version")
-    parser.add_argument("--pip", action="append", default=[], help="VERSION:NAME=VALUE for pip's environment")
-    options = parser.parse_args()
-    pip = pip_settings(options.pip)
-    pythons = {version: python_of(version, pip.get(version, {})) for version in options.versions}
-    answers = {version: given(python) for version, python in pythons.items()}
-    titles = [f"torch {one['torch']}, triton {one['triton']}" for one in answers.values()]
-    facts = [one["given"] for one in answers.values()]
-    names = dict.fromkeys(name for one in facts for name in one)
-    rows = [[name, *(one.get(name, "–") for one in facts)] for name in names]
-    for test in () if options.facts_only else TESTS:
-        rows.append([f"`{test}`", *(tested(python, test) for python in pythons.values())])
-    lines = [
+def answer_of(version: str, pip: dict[str, str], facts_only: bool) -> dict[str, object]:
+    python = python_of(version, pip)
+    tests = () if facts_only else TESTS
+    return given(python) | {"tests": {f"`{test}`": tested(python, test) for test in tests}}
+
+
+def page(answers: list[dict[str, dict[str, str]]]) -> str:
+    """The facts of each version beside each other."""
+    titles = [f"torch {one['torch']}, triton {one['triton']}" for one in answers]
+    columns = [one["given"] | one["tests"] for one in answers]
+    names = dict.fromkeys(name for one in columns for name in one)
+    rows = [f"| {name} | {' | '.join(one.get(name, '–') for one in columns)} |" for name in names]
+    head = [
         "# A pretended GPU on each version of torch",
         "",
         "Written by `python tests/matrix_of_pretended.py -o tests/gpu/versions.md`, without a GPU.",
         "",
-        f"| fact | {' | '.join(titles)} |",
-        "|---|" + "---|" * len(titles),
-        *(f"| {' | '.join(row)} |" for row in rows),
     ]
-    text = "\n".join(lines) + "\n"
+    return "\n".join([*head, f"| fact | {' | '.join(titles)} |", "|---|" + "---|" * len(titles), *rows]) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("versions", nargs="*", default=VERSIONS)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--keep", type=Path, help="a folder: results of several runs make one table")
+    parser.add_argument("--facts-only", action="store_true", help="leave out the tests, which take minutes a version")
+    parser.add_argument("--pip", action="append", default=[], help="VERSION:NAME=VALUE for pip's environment")
+    options = parser.parse_args()
+    pip = pip_settings(options.pip)
+    answers = {version: answer_of(version, pip.get(version, {}), options.facts_only) for version in options.versions}
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        for version, answer in answers.items():
+            (options.keep / f"{version}.json").write_text(json.dumps(answer), encoding="utf-8")
+        kept = [options.keep / f"{version}.json" for version in VERSIONS]
+        answers = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in kept if path.exists()}
+    text = page(list(answers.values()))
     print(text)
     if options.output:
         options.output.write_text(text, encoding="utf-8")
