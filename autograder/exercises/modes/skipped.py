@@ -90,6 +90,10 @@ def judge(asked: Values, found: Values) -> str:
         raise NotYet(label, "changed its argument state", "the caller's state stays as it is", _LOOK)
     run: Run = found["run"]
     graphs_made(run, label, 1)
+    if run.breaks:
+        where = run.breaks[0].source
+        look = f"Dynamo stopped at line {where.line}, {where.code.strip()}" if where else run.breaks[0].reason
+        raise NotYet(label, "breaks its graph", "all of it belongs into one graph", look)
     none_outside(label, found["outside"])
     if written := _written(run):
         raise NotYet(label, f"has a graph that writes to its input ({written})", "none may", _LOOK)
@@ -198,7 +202,7 @@ def averaged(state, x):
     state = update(state, x)
     return (x - state).tanh(), state
 """,
-            "outside its graph",
+            "breaks its graph",
         ),
         KnownMistake(  # blames whatever was not replayed
             _START
