@@ -18,6 +18,7 @@ from compilescope.facts_modes import ModeTable, Trial
 from compilescope.torch_internals import modes
 from compilescope.trials import Subject, first_calls, kept_by, one_line, prepare, steady, subject
 
+_NOTE = "Steady states: the modes of a workload took turns, round by round."
 SECONDS = 3.0
 LONGEST = 60.0
 """A mode that takes longer to start is left out."""
@@ -43,8 +44,8 @@ def in_rounds(recipe: Path, table: ModeTable, device: str, seconds: float) -> It
         torch.compiler.reset()
         torch.set_float32_matmul_precision("highest")
         order = sorted(trials.values(), key=lambda one: (names.index(one.workload), _ORDER.index(one.mode)))
-        notes = tuple(one for one in table.notes if "left out" not in one)
-        yield dataclasses.replace(table, trials=tuple(order), notes=notes)
+        notes = tuple(one for one in table.notes if "left out" not in one and one != _NOTE)
+        yield dataclasses.replace(table, trials=tuple(order), notes=(*notes, _NOTE))
 
 
 def _expected(trials: dict[tuple[str, str], Trial], name: str, mode: str) -> float:
