@@ -137,7 +137,13 @@ def _makers(asked: Values) -> dict[str, tuple[str, Callable[[], Way]]]:
 def graphs_of(maker: Callable[[], Way], x: torch.Tensor) -> int:
     """How many graphs a first call captures."""
     torch.compiler.reset()
-    return len(observe(maker(), x).graphs)
+    return len(observe(_made(maker, x), x).graphs)
+
+
+def _made(maker: Callable[[], Way], x: torch.Tensor) -> Way:
+    """A way whose weights, if it has any, are where x is."""
+    with x.device:
+        return maker()
 
 
 def ask(draw: Draw) -> Values:
@@ -147,7 +153,7 @@ def ask(draw: Draw) -> Values:
 
 def probe(answer: Answer, asked: Values) -> Values:
     """The names that the answer gives for five fresh callables, none of which shows how it was made."""
-    ways = {name: maker() for name, (_, maker) in _makers(asked).items()}
+    ways = {name: _made(maker, asked["x"]) for name, (_, maker) in _makers(asked).items()}
     got = called("compiled_ways(ways, x)", answer.compiled_ways, ways, asked["x"])
     names = isinstance(got, (set, list, tuple, frozenset, dict)) and all(isinstance(name, str) for name in got)
     return {"names": sorted(got) if names else None, "shown": str(got)[:40]}
