@@ -7,6 +7,7 @@ ends, when its parent is gone, or after some minutes without a job.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import select
@@ -44,10 +45,31 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """Import what a first compile imports, once for all ranks."""
-    torch.set_num_threads(1)
-    layer = nn.Linear(2, 2)
+    """Import what a first compile imports, once for all ranks.
 
+    Nothing may run a backward pass here: torch built for CUDA refuses one in every later fork. So a child does it, and
+    tells which modules it needed.
+    """
+    torch.set_num_threads(1)
+    _small_compile(nn.Linear(2, 2).requires_grad_(False))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        before = set(sys.modules)
+        _small_compile(nn.Linear(2, 2))
+        with os.fdopen(writing, "w") as told:
+            told.write("\n".join(name for name in list(sys.modules) if name not in before))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        names = told.read().split()
+    os.waitpid(child, 0)
+    for name in names:
+        with contextlib.suppress(Exception):  # made by somebody else's import; a rank imports it itself
+            importlib.import_module(name)
+
+
+def _small_compile(layer: nn.Module) -> None:
     def small(x: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = layer(x).relu().sum()
         return out

@@ -95,7 +95,8 @@ def _how(code: int) -> str:
 
 def _raised(rank: int, error: dict[str, Any]) -> RankError:
     steps = tuple((str(f), int(n), str(g), str(c)) for f, n, g, c in error["steps"])
-    first = error["message"].splitlines()[0] if error["message"] else ""
+    lines = [line.strip() for line in error["message"].splitlines() if line.strip()]
+    first = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
     details = tuple(f"{Path(file).name}, line {line}, in {name}: {code}" for file, line, name, code in steps[-4:])
     return RankError(
         f"Rank {rank} raised {error['kind']}: {first}".rstrip(": ") + ("" if first.endswith(".") else "."),
