@@ -26,6 +26,7 @@ from compilescope.verdicts import Verdict
 
 _IDENTITY = ("ID_MATCH", "TYPE_MATCH", "DICT_VERSION", "DIMENSION_DYNAMIC_MARKING_GUARD")
 _CHECK_TENSOR = re.compile(r"^check_tensor\(.*?torch\.(\w+), device=.*?requires_grad=(\w+), size=(\[.*?\])")
+_PART_OF_MODULE = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
 _LONG_FLOAT = re.compile(r"\b\d+\.\d{6,}\b")
 _MOST = 8
 """A list longer than this is cut, and says so."""
@@ -69,7 +70,8 @@ def describe_call(call: Call) -> str:
 
 def describe_refusal(refusal: Refusal) -> str:
     """``n was 2 when it was compiled, and is 3 now``: a guard that refused, with the value then and now."""
-    return _LONG_FLOAT.sub(lambda found: f"{float(found[0]):.4g}", _told(refusal))
+    told = _PART_OF_MODULE.sub(r".\1", _told(refusal))
+    return _LONG_FLOAT.sub(lambda found: f"{float(found[0]):.4g}", told)
 
 
 def _told(refusal: Refusal) -> str:

@@ -93,6 +93,9 @@ def _refusal(item: str) -> Refusal:
 _MISMATCH = re.compile(
     r"^tensor '(?P<subject>[^']+)' (?P<what>.+?)\. expected (?P<expected>.+?), actual (?P<actual>.+?)\.?$"
 )
+_REQUIRES_GRAD = re.compile(
+    r"^tensor '(?P<subject>[^']+)' requires_grad mismatch\. expected requires_grad=(?P<expected>\w+)"
+)
 _PLAIN_MISMATCH = re.compile(r"^tensor '(?P<subject>[^']+)' (?P<what>.+)$")
 _STATE = re.compile(r"^GLOBAL_STATE changed: (?P<subject>\w+)")
 _MADE_BY = re.compile(r"\s+# \(.*$")
@@ -129,6 +132,9 @@ def make_refusal(compile_id: str, expression: str, source: Source | None = None,
     expression = _MADE_BY.sub("", expression)
     if match := _MISMATCH.match(expression):
         return Refusal(compile_id, expression, match["subject"], match["expected"], match["actual"], source)
+    if match := _REQUIRES_GRAD.match(expression):
+        wanted = match["expected"] in ("1", "True")
+        return Refusal(compile_id, expression, match["subject"], str(wanted), str(not wanted), source)
     if match := _STATE.match(expression):
         return Refusal(compile_id, expression, match["subject"], None, actual, source)
     if match := _PLAIN_MISMATCH.match(expression):

@@ -83,6 +83,14 @@ def test_a_range_and_a_long_float_are_told_shortly():
     assert describe_refusal(rate) == "lr was 0.1 when it was compiled, and is 0.09 now"
 
 
+def test_requires_grad_is_told_as_then_and_now_and_a_part_of_a_module_by_its_path():
+    grad = make_refusal("0/0", "tensor 'x' requires_grad mismatch. expected requires_grad=0", actual="a Tensor")
+    assert (grad.expected, grad.actual) == ("False", "True")
+    assert describe_refusal(grad) == "'x' requires_grad mismatch: compiled for False, now True"
+    mode = make_refusal("0/0", "self._modules['drop'].training == True", actual="False")
+    assert describe_refusal(mode) == "self.drop.training was True when it was compiled, and is False now"
+
+
 def test_of_the_guards_on_open_sizes_only_those_that_fail_are_told():
     torch.compiler.reset()
     fast = torch.compile(lambda x: x / x.norm(dim=-1, keepdim=True), backend="aot_eager", dynamic=True)
