@@ -76,7 +76,8 @@ def merged(kept: Path | None, version: str, now: dict[str, dict[str, str]]) -> d
     file = kept / f"{version}.json"
     before = json.loads(file.read_text()) if file.exists() else {"facts": {}, "tests": {}}
     modules = {name.partition(":")[0] for name in now["tests"]}
-    commits = before.get("commits", {}) | dict.fromkeys(modules, commit())
+    ran = modules | ({"facts_given"} if now["facts"] else set())
+    commits = before.get("commits", {}) | dict.fromkeys(ran, commit())
     older = {name: state for name, state in before["tests"].items() if name.partition(":")[0] not in modules}
     both = {"facts": now["facts"] or before["facts"], "tests": older | now["tests"], "commits": commits}
     file.write_text(json.dumps(both, indent=1))

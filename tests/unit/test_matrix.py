@@ -79,5 +79,5 @@ def test_results_of_several_runs_make_one_table(tmp_path):
     assert matrix.kept(tmp_path) == {"2.13.0": both}
     assert both["facts"] == {"calls": "yes"}
     assert both["tests"] == {"test_a: test_x": "passed", "test_b: test_z": "passed"}
-    assert both["commits"] == dict.fromkeys(["test_a", "test_b"], matrix.commit())
+    assert both["commits"] == dict.fromkeys(["facts_given", "test_a", "test_b"], matrix.commit())
     assert f"| a | {matrix.commit()} |" in tables.commits_table({"2.13.0": both["commits"]})
