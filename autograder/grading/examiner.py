@@ -90,13 +90,14 @@ class Examiner:
         without defining a name.
         """
         question, code = self._questions[exercise], cells.code_cells(notebook)
-        few = cells.needed(code, question.exercise.asks_for)
+        end = next((cell.place for cell in code if cell.is_check and _checks(cell, exercise)), len(notebook.cells))
+        few = cells.needed(code, question.exercise.asks_for, end)
         ruling = rule(self._bubble, question, [cell.source for cell in few], self.limits)
         left_out = cells.own_cells(code, self.released) - {cell.place for cell in few}
         other = [cell for cell in cells.whole(code) if cell.place in left_out and not self._answers(cell, question)]
         if ruling.passed or ruling.suspicion or not other:
             return ruling
-        again = sorted({cell.place: cell for cell in (*few, *other, *cells.needed(code, _names(other)))}.items())
+        again = sorted({cell.place: cell for cell in (*few, *other, *cells.needed(code, _names(other), end))}.items())
         second = rule(self._bubble, question, [cell.source for _, cell in again], self.limits)
         return second if second.passed else ruling
 
@@ -106,8 +107,12 @@ class Examiner:
         return bool(cell.binds & others)
 
 
+def _checks(cell: cells.Cell, exercise: str) -> bool:
+    return f'check("{exercise}")' in cell.source
+
+
 def _names(some: Sequence[cells.Cell]) -> list[str]:
-    return sorted({name for cell in some for name in cell.uses})
+    return sorted({name for cell in some for name in cell.now | cell.later})
 
 
 def read_notebook(path: Path, released: NotebookNode) -> NotebookNode:
