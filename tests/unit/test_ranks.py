@@ -1,6 +1,8 @@
 """`on_ranks`: real ranks from here, their facts back, and nothing left behind whatever happens in them."""
 
 import contextlib
+import hashlib
+import json
 import os
 import signal
 import socket
@@ -327,4 +329,19 @@ def test_the_recorded_placements_are_drawn_with_their_origin():
     view = placement_bars(table)
     assert "H200" in view.text
     assert all(row.placement in view.html.replace("&#x27;", "'") for row in table.rows)
-    assert table.faster_than_plain() in ("inside", "one graph", "both", "neither")
+    assert f"torch {table.torch}, {table.date}" in view.text
+
+
+def test_the_recorded_placements_say_what_lesson_6_says_of_them():
+    table = recorded_placements()
+    assert table.faster_than_plain() == "neither"
+    times = {row.placement: row.step_ms for row in table.rows if row.placement.startswith("DDP")}
+    assert min(times, key=times.get) == "DDP, not compiled"
+    assert sorted(times, key=times.get)[1] == "DDP, inside, optimize_ddp=False"
+    assert min((r for r in table.rows if r.placement.startswith("FSDP2")), key=lambda r: r.step_ms).graphs == 0
+
+
+def test_the_recorded_placements_are_those_of_the_recipe_as_it_is_now():
+    root = Path(__file__).parents[2]
+    stored = json.loads((root / "assets" / "recorded" / "ranks" / "placements.json").read_text())
+    assert stored["recipe"] == hashlib.sha256((root / "benchmarks" / "placements.py").read_bytes()).hexdigest()
