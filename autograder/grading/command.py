@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,9 +81,21 @@ def stamp_of(lesson: Lesson) -> str:
     """Names this grader, this lesson and this secret: another one is another grading."""
     digest = hashlib.sha256(lesson.learner.read_bytes())
     digest.update(os.environ.get("COURSE_SECRET", "").encode())
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    for path in sorted(_what_judges(lesson)):
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _what_judges(lesson: Lesson) -> Iterator[Path]:
+    """The sources of this grader, and of the lesson's exercises."""
+    package = Path(__file__).parents[1]
+    yield from (package / f"{name}.py" for name in ("wire", "exercise", "judge", "judging", "quiet"))
+    yield from (path for part in ("grading", "sandbox") for path in (package / part).glob("*.py"))
+    listing = package / "exercises" / f"lesson_{lesson.name.split('_')[0]}.py"
+    if listing.exists():
+        yield listing
+        for topic in re.findall(r"autograder\.exercises\.(\w+)", listing.read_text(encoding="utf-8")):
+            yield from (package / "exercises" / topic).glob("*.py")
 
 
 def grade(lesson: Lesson, journal: Journal, tasks: list[Task], settings: Settings, students: int) -> int:

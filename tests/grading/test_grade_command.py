@@ -50,7 +50,7 @@ def in_another_cell(lesson):
     return notebook
 
 
-HONEST = {"ann": solved, "bob": unsolved, "cid": half, "dot": noisy, "eve": wrong, "fay": in_another_cell}
+HONEST = {"ann": solved, "bob": half, "dot": noisy, "eve": wrong, "fay": in_another_cell}
 SUBMISSION = ("score", "max_score", "needs_manual_grade", "timestamp", "late_submission_penalty")
 GRADE = ("auto_score", "manual_score", "extra_credit", "score", "max_score", "needs_manual_grade")
 
@@ -112,7 +112,7 @@ def test_the_gradebook_is_what_nbgrader_autograde_makes_field_by_field(both):
     assert set(ours) == set(HONEST)
     assert ours == theirs
     assert {student: row["submission"][0] for student, row in ours.items()} == {
-        "ann": 4, "bob": 0, "cid": 2, "dot": 4, "eve": 2, "fay": 4,
+        "ann": 4, "bob": 2, "dot": 4, "eve": 2, "fay": 4,
     }  # fmt: skip
 
 
@@ -134,12 +134,10 @@ def shown(cell):
     return output.get("text") or (output.ename, output.evalue)
 
 
-def test_feedback_and_export_go_on_from_there(both):
+def test_feedback_goes_on_from_there(both):
     both.nbgrader("generate_feedback", LESSON)
     assert "every weight has its place" in both.feedback("eve")
     assert "printed by the answer" in both.feedback("dot")
-    both.nbgrader("export")
-    assert (both.root / "grades.csv").read_text().count(LESSON) == len(HONEST)
 
 
 def test_the_same_command_again_grades_nothing(both):
