@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
@@ -36,9 +38,15 @@ def probe(answer: Answer, asked: Values) -> Values:
     fast = torch.compile(answer.root, backend="aot_eager")
     calls = []
     for a in asked["calls"]:
-        run = observe(fast, a)
-        result = run.result
-        calls.append({"run": run, "result": list(result) if isinstance(result, (tuple, list)) else result})
+        result: Any = None
+        error = ""
+        with observe() as run:
+            try:
+                result = fast(a)
+            except RuntimeError as raised:  # what torch's loops raise of a body that does not fit
+                error = type(raised).__name__
+        result = list(result) if isinstance(result, (tuple, list)) else result
+        calls.append({"run": run, "result": result, "error": error})
     return {"calls": calls}
 
 
@@ -48,6 +56,9 @@ def judge(asked: Values, found: Values) -> None:
         label = f"Call {number} of {LABEL}"
         want, steps = reference(a)
         values = one["result"]
+        if one["error"]:
+            raised = f"raised {one['error']}", "one bool and the carried tensors are wanted of the two functions"
+            raise NotYet(label, *raised, "Look at what each of them returns.")
         if not isinstance(values, list) or len(values) != 2:
             kind = type(values).__name__
             raise NotYet(label, f"returned a {kind}", "x and steps are wanted", "Look at your return line.")
@@ -156,7 +167,7 @@ def root(a):
         KnownMistake(_START + _LOOP.replace("1e-3", "1e-1"), "is off by"),
         KnownMistake(  # each element on its own
             _START + _LOOP.replace("(x * x - a).abs().max() > 1e-3", "(x * x - a).abs() > 1e-3"),
-            "raised",
+            "one bool and the carried tensors",
         ),
         KnownMistake(
             _START
