@@ -136,7 +136,7 @@ def _chip(one: Happening | GraphBreak, held: list[Happening], rank: Rank) -> str
 
 def _ink(one: Happening, rank: Rank) -> int:
     """The same color for a piece in forward and in backward."""
-    pieces = list(dict.fromkeys((h.name, h.part) for h in rank.flow if h.kind != "collective"))
+    pieces = list(dict.fromkeys((h.name, h.part) for h in rank.last_step() if h.kind != "collective"))
     return pieces.index((one.name, one.part)) if (one.name, one.part) in pieces else 0
 
 

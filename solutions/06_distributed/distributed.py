@@ -417,8 +417,12 @@ side_by_side(alone)
 # %%
 ranks = on_ranks(stream, True)
 for rank in ranks:
-    print(f"rank {rank.rank}: {len(rank.run.graphs)} graphs, {len(rank.flow)} happenings:",
+    print(f"rank {rank.rank}: {len(rank.run.graphs)} graphs; it ran",
           " ".join("⇄" if one.kind == "collective" else one.name for one in rank.flow))
+
+# %% [markdown]
+# **What happened.** Now both have two graphs, compiled at the same call. The price is a collective, ⇄, before each call
+# that has something to guard.
 
 # %% [markdown]
 # ### Exercise dist_5 · Decide together
