@@ -516,8 +516,7 @@ for world in (2, 64):
 # %% [markdown]
 # ### Exercise dist_6 · Four placements, unseen
 #
-# Say how many graphs the backend gets, before anything is compiled. The check draws two models and compiles them in all
-# four ways.
+# Say how many graphs the backend gets, before anything is compiled. The check draws two models and compiles them.
 
 # %% exercise="dist_6"
 def predict_graphs(sizes, cap_mb, input_needs_grad):
