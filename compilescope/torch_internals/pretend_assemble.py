@@ -31,8 +31,12 @@ def machine_code(kernels: dict[str, str], gpu: str, config: int = 0) -> dict[str
         for kernel, source in kernels.items():
             try:
                 found[kernel] = _assemble(load_tuner(kernel, source, folder), capability(gpu), config, folder)
+            except subprocess.CalledProcessError as error:
+                said = (str(error.stderr).strip().splitlines() or ["nothing"])[0].replace(f"{folder}/", "")
+                found[kernel] = {"error": f"{Path(error.cmd[0]).name} said: {said}"}
             except Exception as error:  # Triton's compiler raises what it likes; the other kernels go on
-                found[kernel] = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"}
+                first = (str(error).strip().splitlines() or [""])[0]
+                found[kernel] = {"error": f"{type(error).__name__}: {first}"}
     return found
 
 
@@ -52,7 +56,7 @@ def _assemble(tuner: Any, arch: int, config: int, folder: Path) -> dict[str, Any
     return {
         "ptx": readable_ptx(binary.asm["ptx"]),
         "shared": int(binary.metadata.shared),
-        **_resources(binary.asm["ptx"], folder),
+        **_resources(binary.asm["ptx"], arch, folder),
         "sass": _disassemble(binary.asm["cubin"], folder),
     }
 
@@ -64,7 +68,7 @@ def readable_ptx(ptx: str) -> str:
 
 
 def tool(name: str) -> Path:
-    """Path of the ``ptxas`` or ``nvdisasm`` that Triton itself uses. Raises FileNotFoundError where there is none.
+    """Path of the ``nvdisasm``, or another tool, that Triton itself uses. Raises FileNotFoundError where there is none.
 
     Leans on ``triton.knobs.nvidia`` (3.6 to 3.9): torch's CUDA builds point it at a ``ptxas`` of their own, and the one
     of the wheel may be too old to read the PTX made for that.
@@ -77,12 +81,22 @@ def tool(name: str) -> Path:
     return path
 
 
-def _resources(ptx: str, folder: Path) -> dict[str, int]:
+def _ptxas(arch: int) -> str:
+    """The ``ptxas`` that Triton takes for sm_`arch`: there are two, and one reads older PTX only.
+
+    Leans on ``triton.backends.nvidia.compiler.get_ptxas`` (3.6 to 3.9).
+    """
+    from triton.backends.nvidia import compiler
+
+    return str(compiler.get_ptxas(arch).path)
+
+
+def _resources(ptx: str, arch: int, folder: Path) -> dict[str, int]:
     target = _TARGET.search(ptx)
     source = folder / "kernel.ptx"
     source.write_text(ptx, encoding="utf-8")
     chip = target[1] if target else "sm_90a"
-    command = [str(tool("ptxas")), "-v", f"--gpu-name={chip}", str(source), "-o", str(folder / "out.cubin")]
+    command = [_ptxas(arch), "-v", f"--gpu-name={chip}", str(source), "-o", str(folder / "out.cubin")]
     said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stderr
     used, spilled = _USED.search(said), _SPILLED.search(said)
     return {"registers": int(used[1]) if used else 0, "spills": int(spilled[1]) if spilled else 0}

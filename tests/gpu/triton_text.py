@@ -37,6 +37,9 @@ class Written:
     modules: int = 0
     """How many wrappers were written."""
 
+    def forget(self) -> None:
+        self.kernels, self.sources, self.launches, self.paths, self.modules = {}, {}, [], [], 0
+
     def add(self, code: str) -> None:
         self.modules += 1
         for kernel in read_code(code, "0/0").kernels:
@@ -74,10 +77,11 @@ def pretended_graph(captured: Captured, gpu: str) -> Written:
 
 def real_graph(captured: Captured, device: str = "cuda") -> Written:
     """What Inductor writes for the same graph, and compiles, when its tensors are on the GPU that is there."""
+    written = Written()
 
-    def attempt(given: Captured) -> Written:
-        written = Written()
-        with _written(written), torch.inference_mode(given.inference), torch.set_grad_enabled(given.grad):
+    def attempt(given: Captured) -> None:
+        written.forget()
+        with torch.inference_mode(given.inference), torch.set_grad_enabled(given.grad):
             inputs = [_fake(one, device, given.fake_mode) for one in inputs_with_numbers(given)]
             with (
                 torch._functorch.config.patch(force_non_lazy_backward_lowering=True),
@@ -85,9 +89,10 @@ def real_graph(captured: Captured, device: str = "cuda") -> Written:
                 torch._guards.compile_context(torch._guards.CompileContext(given.compile_id)),
             ):
                 torch._inductor.compile_fx.compile_fx(graph_on(given, device), inputs)
-        return written
 
-    return with_fixed_floats(captured, attempt)
+    with _written(written):
+        with_fixed_floats(captured, attempt)
+    return written
 
 
 def _fake(value: Any, device: str, mode: Any) -> Any:
