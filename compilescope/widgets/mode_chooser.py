@@ -43,7 +43,8 @@ def costs(trials: tuple[Trial, ...], calls: int, most_bytes: int | None = None) 
 
 def mode_chooser(found: ModeTable, *workloads: str) -> None:
     """Display the chooser for these workloads of the table, or for all of its group ``modes``."""
-    display(Chooser(found, *workloads).box)
+    chooser = Chooser(found, *workloads)
+    display({**chooser.box._repr_mimebundle_(), "text/plain": chooser.text}, raw=True)
 
 
 class Chooser:

@@ -108,12 +108,15 @@ def test_row_32_each_size_keeps_its_input_and_results_share_one_pool():
 
 def test_row_32_max_autotune_is_slowest_to_compile():
     for workload in ("decode", "prefill", "small network"):
-        tuned = MODES.trial(workload, "max-autotune-no-cudagraphs").first_s
-        assert tuned > 2 * MODES.trial(workload, "default").first_s
+        tuned = [one.first_s for one in MODES.of(workload) if one.mode.startswith("max-autotune")]
+        assert min(tuned) > 2 * MODES.trial(workload, "default").first_s
 
 
 def test_row_32_and_not_fastest_to_run():
-    assert fastest("decode").mode == "reduce-overhead"
+    chain = {one.mode: one.steady_us for one in MODES.of("pointwise chain")}
+    assert chain["max-autotune"] > 1.3 * chain["default"], "the copy of a large input costs more than a launch"
+    tuned, replayed = (MODES.trial("decode", mode) for mode in ("max-autotune", "reduce-overhead"))
+    assert tuned.total_s(100_000) > replayed.total_s(100_000)
     assert len({fastest(work.name).mode for work in MODES.group("modes")}) > 1
     assert all("eager" in [one.mode for one in frontier(MODES.of(work.name))] for work in MODES.group("modes"))
 
