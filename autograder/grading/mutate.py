@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -52,7 +53,9 @@ def _changed(tree: ast.Module, place: int, change: Change, number: int) -> str |
     done: ast.AST = _Put(node, new).generic_visit(fresh)
     try:
         text = ast.unparse(ast.fix_missing_locations(done))
-        compile(text, "mutant", "exec")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "mutant", "exec")
     except (SyntaxError, ValueError, AttributeError, TypeError):
         return None
     return text
