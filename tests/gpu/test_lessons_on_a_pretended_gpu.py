@@ -67,7 +67,7 @@ def attempt(write: Callable[..., Written], *args: object) -> Written | str:
 def test_each_graph_of_a_lesson_gets_code_for_a_pretended_gpu(lesson: Path):
     found = graphs_of_lesson(lesson)
     assert found.problems == []
-    assert len(found.cases) >= 3 or lesson.stem in IN_OTHER_PROCESSES
+    assert found.cases or lesson.stem in IN_OTHER_PROCESSES
     written = {case.name: attempt(pretended_graph, case.captured, "h100") for case in found.cases}
     nothing = [name for name, one in written.items() if isinstance(one, str) or not one.modules]
     assert [name for name in nothing if name.rpartition("/")[0] not in REFUSED] == [], written
