@@ -28,7 +28,9 @@ def tests_table(found: Results) -> list[str]:
     """A table for each module of tests: what must hold, one column for each version."""
     lines = []
     module_before = ""
-    for name in _names(found):
+    names = _names(found)
+    modules = list(dict.fromkeys(name.partition(":")[0] for name in names))
+    for name in sorted(names, key=lambda name: modules.index(name.partition(":")[0])):
         if _CLAIM.match(name):
             continue
         words, module = sentence(name)
