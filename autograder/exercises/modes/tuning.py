@@ -116,11 +116,14 @@ EXERCISE = Exercise(
         "ceil(tuning_s * 1e6 / saved), None if nothing is saved.",
     ),
     known_mistakes=(
-        KnownMistake(  # takes the order for granted
+        KnownMistake(  # the wrong way round
             _START
             + """
 def worth_tuning(tables, tuning_s):
-    saved = sum(t.choices[-1].time_us or 0 - (t.choices[0].time_us or 0) for t in tables)
+    saved = 0
+    for t in tables:
+        timed = [c for c in t.choices if c.time_us is not None]
+        saved += min(c.time_us for c in timed) - min(c.time_us for c in timed if not c.name.startswith("triton_"))
     return (saved, math.ceil(tuning_s * 1e6 / saved)) if saved else (0, None)
 """,
             "µs saved in a call",
