@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SAID = ROOT / "tests/claims/said.toml"
-_CLAIM = re.compile(r"^test_claims_lesson_(?P<lesson>\d+): test_row_(?P<row>\d+)_(?P<test>.+)$")
+_CLAIM = re.compile(r"^test_claims_lesson_(?P<lesson>\d+)\w*: test_row_(?P<row>\d+)_(?P<test>.+)$")
 _MARKS = {"passed": "yes", "failed": "**no**"}
 
 Results = Mapping[str, Mapping[str, str]]
@@ -51,7 +51,7 @@ def syllabus_table(found: Results, said: Mapping[str, Mapping[str, str]], differ
     """
     lines: list[str] = []
     lesson_before, differing = "", set(differ)
-    for name in sorted(name for name in _names(found) if _CLAIM.match(name)):
+    for name in sorted((name for name in _names(found) if _CLAIM.match(name)), key=_lesson_and_row):
         claim = _CLAIM.match(name)
         assert claim is not None
         lesson, test = claim["lesson"], f"row_{claim['row']}_{claim['test']}".partition("[")[0]
@@ -65,6 +65,11 @@ def syllabus_table(found: Results, said: Mapping[str, Mapping[str, str]], differ
     return (
         [*lines, "", "† The versions differ, and the lesson says so: the test says which yields what."] if lines else []
     )
+
+
+def _lesson_and_row(name: str) -> tuple[str, str, str]:
+    claim = _CLAIM.match(name)
+    return (claim["lesson"], claim["row"], claim["test"]) if claim else ("", "", name)
 
 
 def _claim_cell(state: str, said: str | None, lesson: str) -> str:
