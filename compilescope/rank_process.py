@@ -27,6 +27,8 @@ from compilescope.process_ties import adopt_orphans, die_with_parent
 from compilescope.rank_work import Job, work
 
 IDLE_SECONDS = 300
+STARTING = 90
+"""Seconds that processes may take to start before their time counts."""
 STILL = 0.02
 """Share of one core below which ranks count as waiting."""
 
@@ -111,7 +113,7 @@ def run(folder: Path, parent: int) -> dict[str, Any]:
 
 
 def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
-    began = looked = moved = time.monotonic()
+    first = began = looked = moved = time.monotonic()
     used = 0.0
     while True:
         if os.waitpid(launcher, os.WNOHANG)[0]:
@@ -121,11 +123,13 @@ def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
         now = time.monotonic()
         if os.getppid() != parent:
             return "gone"
+        if now - first < STARTING and not _all_started(folder, job):
+            began = now
         if now - began > job.limit:
             return "late"
         if job.backend == "gloo" and now - looked > 0.5:
-            spent = _used_by_ranks(launcher)
-            if spent - used > STILL * (now - looked) or not _all_started(folder, job):
+            spent, runnable = _used_by_ranks(launcher)
+            if runnable or spent - used > STILL * (now - looked) or not _all_started(folder, job):
                 moved = now
             used, looked = spent, now
             if now - moved > job.patience:
@@ -136,14 +140,18 @@ def _all_started(folder: Path, job: Job) -> bool:
     return all((folder / f"{rank}.pid").is_file() for rank in range(job.world))
 
 
-def _used_by_ranks(launcher: int) -> float:
-    """CPU seconds of the ranks, and of the compilers that they started."""
-    total = 0.0
+def _used_by_ranks(launcher: int) -> tuple[float, bool]:
+    """CPU seconds of the ranks, and of the compilers that they started; and whether one of them could use more.
+
+    On a busy machine a rank may get no CPU for seconds. It is runnable then; one that waits for another sleeps.
+    """
+    total, runnable = 0.0, False
     with contextlib.suppress(psutil.Error):
         for process in psutil.Process(launcher).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 total += sum(process.cpu_times()[:4])
-    return total
+                runnable |= process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+    return total, runnable
 
 
 def _ask_where(folder: Path) -> None:

@@ -55,7 +55,7 @@ def on_ranks(
         world: number of ranks.
         fake: only rank 0 runs, in a group of `world` ranks that do not exist: true graphs, no true numbers.
         watch: False leaves out all observing, for a function that measures its own time: no graphs, no order.
-        limit: seconds after which all is ended.
+        limit: seconds after which all is ended, once all ranks have started.
         patience: seconds without any rank computing after which they count as waiting for each other.
 
     Returns:

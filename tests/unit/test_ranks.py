@@ -161,7 +161,7 @@ def test_what_computes_for_ever_ends_at_its_limit():
             pass
 
     with pytest.raises(RankError) as caught:
-        on_ranks(work, limit=4)
+        on_ranks(work, limit=6)
     assert caught.value.reason == "late"
     assert "in work" in caught.value.details[0]
 
