@@ -69,7 +69,7 @@ def _row(choice: Choice, one: Autotuning, slowest: float) -> list[str]:
 
 
 def _name(choice: Choice) -> str:
-    return f'<code style="white-space:nowrap">{escape(choice.name)}</code>'
+    return f'<code style="white-space:nowrap!important">{escape(choice.name)}</code>'
 
 
 def _blocks(choice: Choice) -> str:

@@ -21,7 +21,8 @@ def mode_frontier(table: ModeTable, *workloads: str) -> Display:
     """
     names = workloads or tuple(one.name for one in table.group("modes"))
     trials = {name: [one for one in table.of(name) if one.steady_us is not None] for name in names}
-    modes = list(dict.fromkeys(one.mode for name in names for one in trials[name]))
+    every = list(dict.fromkeys(["eager", *table.options, *(one.mode for one in table.trials)]))
+    modes = [mode for mode in every if any(one.mode == mode for one in table.trials)]  # a mark is a mode's own
     figure, panels = _panels(len(names))
     for axes, name in zip(panels, names, strict=False):
         _panel(axes, name, trials[name], modes)

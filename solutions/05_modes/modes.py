@@ -30,14 +30,15 @@ modes, graphs = recorded_modes("modes"), recorded_modes("cuda_graphs")
 predict(
     "How many options does reduce-overhead set?",
     ["none", "1", "2 or 3", "more"],
-    lambda: {0: "none", 1: "1", 2: "2 or 3", 3: "2 or 3"}.get(len(mode_options()["reduce-overhead"]), "more"),
+    lambda: ["none", "1", "2 or 3", "2 or 3", "more"][min(4, len(mode_options()["reduce-overhead"]))],
 )
 
 # %%
 print("torch", torch.__version__)
 for mode, options in mode_options().items():
-    shown = [f"{name}={value}" for name, value in list(options.items())[:3]]
-    more = f" and {len(options) - 3} more" if len(options) > 3 else ""
+    most = 3 if len(options) <= 3 else 2
+    shown = [f"{name}={value}" for name, value in list(options.items())[:most]]
+    more = f" and {len(options) - most} more" if len(options) > most else ""
     print(f"{mode:27} {', '.join(shown) or 'nothing'}{more}")
 
 # %% [markdown]
@@ -118,29 +119,33 @@ def catches_up(mode, other, workload):
     gain = early.steady_us - late.steady_us
     return math.inf if gain <= 0 else (late.start_s - early.start_s) * 1e6 / gain
 
-def said(calls):
-    return "never" if calls == math.inf else "later" if calls > 1e5 else "by 100,000" if calls > 1e3 else "by 1,000"
+def when():
+    calls = catches_up("max-autotune", "reduce-overhead", "decode")
+    late = "never" if calls == math.inf else "later"
+    return "by 1,000" if calls <= 1e3 else "by 100,000" if calls <= 1e5 else late
 
-predict("In decode, after how many calls has max-autotune caught up with reduce-overhead?",
-        ["by 1,000", "by 100,000", "later", "never"], lambda: said(catches_up("max-autotune", "reduce-overhead", "decode")))
+predict(
+    "In decode, after how many calls has max-autotune caught up with reduce-overhead?",
+    ["by 1,000", "by 100,000", "later", "never"],
+    when,
+)
 
 # %%
 print(f"decode: after {catches_up('max-autotune', 'reduce-overhead', 'decode'):,.0f} calls")
 for mode in ("reduce-overhead", "max-autotune"):
-    t = modes.trial("decode", mode)
-    print(f"{mode:16} {t.steady_us:4.0f} µs a call, eight of ten within {t.steady_low_us:.0f} to {t.steady_high_us:.0f}")
+    trial = modes.trial("decode", mode)
+    low, high = trial.steady_low_us, trial.steady_high_us
+    print(f"{mode:16} {trial.steady_us:4.0f} µs a call, eight of ten within {low:.0f} to {high:.0f}")
 
 # %% [markdown]
 # **Change one thing:** the work. A large prefill, one pass over much memory, and a small network.
 
 # %%
-tried = [work.name for work in modes.group("modes") if "max-autotune" in [t.mode for t in modes.of(work.name)]]
+def always_fastest(mode):
+    tried = [trial.workload for trial in modes.trials if trial.mode == mode and trial.steady_us]
+    return "yes" if {fastest(workload) for workload in tried} == {mode} else "no"
 
-predict(
-    "Is max-autotune the fastest wherever it was tried?",
-    ["yes", "no"],
-    lambda: "yes" if {fastest(name) for name in tried} == {"max-autotune"} else "no",
-)
+predict("Is max-autotune the fastest wherever it was tried?", ["yes", "no"], lambda: always_fastest("max-autotune"))
 
 # %%
 mode_frontier(modes, "prefill", "pointwise chain", "small network")
@@ -254,7 +259,8 @@ predict(
 print(read_the_first())
 for work in graphs.group("kept"):
     trial = graphs.trial(work.name, "reduce-overhead")
-    print(f"{work.words:46} {trial.error[:60] or 'fine'}")
+    said = "overwritten" if "overwritten" in trial.error else trial.error or "fine"
+    print(f"{work.words:46} {said}")
 print(graphs.origin.sentence())
 
 # %% [markdown]
@@ -309,13 +315,13 @@ def without_graph():
     trials = [graphs.trial(work.name, "reduce-overhead") for work in graphs.group("skips")]
     return [trial for trial in trials if not any(call.recorded for call in trial.calls)]
 
-predict("How many of the five ran without any CUDA graph?", ["0", "1", "3", "5"], lambda: len(without_graph()))
+predict("How many of the five ran without a graph?", ["0", "1", "3", "5"], lambda: len(without_graph()))
 
 # %%
 for work in graphs.group("skips"):
     trial = graphs.trial(work.name, "reduce-overhead")
     recorded = sum(call.recorded for call in trial.calls)
-    said = [skip.reason for skip in trial.cuda_graphs.skipped] or [trial.error[:50]]
+    said = [f"skipped: {skip.reason}" for skip in trial.cuda_graphs.skipped] or [trial.error[:50]]
     print(f"{work.name:20} {recorded} recorded   {said[0]}")
 
 # %%
