@@ -15,9 +15,8 @@ from compilescope.reading.guards import read_guards, with_ranges
 from compilescope.reading.opened import Opened
 from compilescope.reading.parts import with_origins_of_the_whole
 from compilescope.reading.skips import RECOMPILE_LIMIT, REMEDIES, skipped_at_break
-from compilescope.reading.stacks import belongs_to_learner
+from compilescope.reading.stacks import RESUME, belongs_to_learner, written_name
 
-RESUME = re.compile(r"torch_dynamo_resume_in_(?P<base>.+)_at_(?P<line>\d+)$")
 _OUTPUT_NOTE = re.compile(r"^\s+(\w+),\s+# (\w+AOTOutput.*)$")
 
 
@@ -163,8 +162,7 @@ def own_line(found: Opened, one: GraphBreak) -> Source | None:
 
 def base_function(name: str) -> str:
     """``price`` for ``torch_dynamo_resume_in_price_at_12``; any other name as it is, without enclosing scopes."""
-    match = RESUME.match(name)
-    return (match["base"] if match else name).rpartition(".")[2]
+    return written_name(name).rpartition(".")[2]
 
 
 def _resumed(found: Opened, here: Source | None, opened: list[Opened], position: int) -> str | None:
@@ -191,7 +189,7 @@ def skipped_frames(opened: list[Opened], text_of: Callable[[str], str]) -> tuple
             continue
         resumed = RESUME.match(found.function)
         name = base_function(found.function) if resumed else found.shown or found.function
-        where = Source(found.file, found.line, found.function) if found.file else None
+        where = Source(found.file, found.line, written_name(found.function)) if found.file else None
         if found.breaks:
             source = own_line(found, found.breaks[-1]) or where
             fact = skipped_at_break(found.breaks[-1], name, source, text_of, bool(resumed))

@@ -14,6 +14,14 @@ _LIBRARY = re.compile(
 )
 _MACHINERY = re.compile(r"[/\\]torch[/\\](?:_dynamo[/\\]|nn[/\\]modules[/\\]module\.py$)")
 _OURS = str(Path(__file__).parent.parent)
+RESUME = re.compile(r"torch_dynamo_resume_in_(?P<base>.+)_at_(?P<line>\d+)$")
+"""What torch calls the function in which it goes on after a break."""
+
+
+def written_name(function: str) -> str:
+    """``price`` for ``torch_dynamo_resume_in_price_at_12``, which nobody wrote; any other name as it is."""
+    match = RESUME.match(function)
+    return match["base"] if match else function
 
 
 def belongs_to_learner(file: str) -> bool:
@@ -24,7 +32,8 @@ def belongs_to_learner(file: str) -> bool:
 def read_stack(text: str) -> tuple[Source, ...]:
     """Frames of a printed Python stack, outermost first."""
     return tuple(
-        Source(file, int(line), function, (code or "").strip()) for file, line, function, code in _FRAME.findall(text)
+        Source(file, int(line), written_name(function), (code or "").strip())
+        for file, line, function, code in _FRAME.findall(text)
     )
 
 
@@ -34,7 +43,7 @@ def read_frames(frames: list[dict[str, Any]], strings: dict[int, str]) -> tuple[
         Source(
             strings.get(frame.get("filename", -1), ""),
             int(frame.get("line") or 0),
-            str(frame.get("name", "")),
+            written_name(str(frame.get("name", ""))),
             str(frame.get("loc") or ""),
         )
         for frame in frames

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from compilescope import observe
+from compilescope.reading.stacks import read_stack
 
 X = torch.ones(4)
 
@@ -250,3 +251,28 @@ def test_a_break_in_the_resumed_part_leaves_only_the_rest_to_python():
     assert len(run.graphs) == 1
     assert [(fact.function, fact.kind) for fact in run.not_compiled] == [("late", "break in loop")]
     assert "rest" in run.not_compiled[0].reason
+
+
+def test_what_goes_on_after_a_break_has_the_name_that_you_wrote():
+    def quiet_at_the_end(x):
+        y = x.sin()
+        print(end="")
+        return len(y)
+
+    def talks_twice(x):
+        x = x.sin()
+        print(end="")
+        x = x.cos()
+        print(end="")
+        return x * 2
+
+    for fn in (quiet_at_the_end, talks_twice):
+        torch.compiler.reset()
+        run = observe(torch.compile(fn, backend="aot_eager"), torch.ones(3))
+        stops = [stop.source.function for stop in (*run.breaks, *run.not_compiled)]
+        assert {name.rpartition(".")[2] for name in stops} == {fn.__name__}
+
+
+def test_a_stack_names_no_function_of_dynamos_own():
+    text = 'File "train.py", line 6, in torch_dynamo_resume_in_embed_at_6\n    print(end="")\n'
+    assert [one.function for one in read_stack(text)] == ["embed"]
