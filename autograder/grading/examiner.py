@@ -53,7 +53,7 @@ class Examiner:
         self._exercises = exercises
         self._questions = {exercise.name: Question.of(exercise) for exercise in exercises}
         warm = ready_cache(cache, self._questions.values(), self.limits) if cache and isolated else None
-        self._bubble = Bubble(exercises, warm, isolated=isolated)
+        self._bubble = Bubble(exercises, warm, gpu=Path("/dev/nvidiactl").exists(), isolated=isolated)
 
     def __enter__(self) -> Examiner:
         return self

@@ -116,7 +116,11 @@ class Writer:
     def require_assignment(self) -> None:
         """CourseError unless nbgrader knows the lesson's notebook as it was released."""
         lesson = self.lesson
+        url = str(self.config.CourseDirectory.db_url)
+        there = not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
         try:
+            if not there:  # to open it would make one
+                raise MissingEntry(url)
             with Gradebook(self.config.CourseDirectory.db_url, "inside-torch-compile") as gradebook:
                 row = gradebook.find_notebook(lesson.topic, lesson.name)
                 missing = not list(row.grade_cells)
