@@ -60,6 +60,7 @@ def ask(draw: Draw) -> Values:
     """Two seeds, and for each of all wrappings as a target one as the source."""
     sources = [name for name in WRAPPINGS if name != "FSDP2"]
     pairs = [[draw.choice(sources), target] for target in WRAPPINGS]
+    pairs[0][0] = draw.choice([name for name in sources if "DDP" in name])  # a prefix to take off, and a weight missing
     pairs[3][0], pairs[4][0] = "torch.compile of DDP", "DDP of torch.compile"
     return {"width": draw.size(4, 9), "seeds": [draw.size(0, 10**6), draw.size(0, 10**6)], "pairs": pairs}
 

@@ -81,7 +81,7 @@ EXERCISE = Exercise(
         ),
         KnownMistake(
             _START + "def one_for_all(fn):\n    return torch.compile(fn, backend='aot_eager', dynamic=True)\n",
-            "x.size()[0]",
+            "compiled 2 times",
         ),
         KnownMistake(
             _START + "def one_for_all(fn):\n    return torch.compile(fn, backend='aot_eager', dynamic=False)\n",
