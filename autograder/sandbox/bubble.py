@@ -75,7 +75,7 @@ def bwrap_command(library: Path, cache: Path, gpu: bool) -> tuple[list[str], lis
         command += ["--ro-bind-try", f"/etc/{file}", f"/etc/{file}"]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     for prefix in dict.fromkeys(shown[:2]):
-        command += ["--ro-bind", str(prefix), str(prefix)]
+        command += ["--ro-bind", str(prefix), str(inside(prefix))]
     command += ["--ro-bind", str(library), "/course", "--ro-bind", str(cache), "/cache"]
     command += ["--ro-bind", str(ROOT / "compilescope"), "/course/compilescope"]
     command += ["--ro-bind", str(ROOT / "assets"), "/course/assets", "--chdir", "/tmp"]
@@ -88,10 +88,18 @@ def bwrap_command(library: Path, cache: Path, gpu: bool) -> tuple[list[str], lis
     return command, shown
 
 
+def inside(path: Path) -> Path:
+    """Where the sandbox shows a path of this Python: the job's own /tmp would hide what lies in /tmp."""
+    for prefix in (Path(sys.prefix), Path(sys.base_prefix)):
+        if prefix.is_relative_to("/tmp") and path.is_relative_to(prefix):
+            return Path("/python", prefix.name, path.relative_to(prefix))
+    return path
+
+
 def environment() -> dict[str, str]:
     """Everything that is in the environment of a job."""
     return {
-        "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{inside(Path(sys.prefix))}/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": "/tmp/home",
         "USER": "student",
         "LOGNAME": "student",
@@ -126,7 +134,8 @@ class Bubble:
         self._empty.mkdir()
         command, shown = bwrap_command(library, cache or self._empty, gpu) if isolated else ([], [])
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        program = [sys.executable, "-m", "autograder.sandbox.zygote", str(theirs.fileno())]
+        python = inside(Path(sys.executable)) if isolated else sys.executable
+        program = [str(python), "-m", "autograder.sandbox.zygote", str(theirs.fileno())]
         if isolated and os.geteuid() == 0:
             command = [sys.executable, "-I", str(as_nobody.__file__), *map(str, shown), "--", *command]
         self._log = (self._folder / "log").open("w+b")
