@@ -1,7 +1,9 @@
 """What the tests share: one compile cache, and a skip that says what it leaves untested."""
 
+import logging
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,3 +22,16 @@ def require(program: str, untested: str) -> str:
     if os.environ.get("COURSE_REQUIRE_ALL") == "1":
         pytest.fail(sentence)
     pytest.skip(sentence)
+
+
+@pytest.fixture(autouse=True)
+def torch_as_it_was():
+    """What a program under test leaves on, a stance or a log level, ends with its test."""
+    levels = {name: logging.getLogger(name).level for name in list(logging.root.manager.loggerDict) if "torch" in name}
+    yield
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    if "torch" in sys.modules:
+        import torch
+
+        torch.compiler.set_stance("default")

@@ -171,9 +171,13 @@ def test_an_interrupt_ends_the_ranks_and_the_next_call_works():
         time.sleep(60)
 
     on_ranks(dist.get_rank)  # so that the interrupt meets ranks, not the start of Python
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        on_ranks(work, patience=60)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            on_ranks(work, patience=60)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert below_the_template() == []
     assert on_ranks(dist.get_rank).results == (0, 1)
 
