@@ -252,13 +252,20 @@ def breaking_calls(model, x):
         torch.compile(model, backend="eager")(x)
     return sorted({stop.source.function for stop in run.breaks if not stop.in_callee})
 """,
-        _START
+        _START  # each call alone: exactly those that do not become one graph without Python around it
         + """
-import torch._dynamo
+import inspect
 
 def breaking_calls(model, x):
-    reasons = torch._dynamo.explain(model)(x).break_reasons
-    return {reason.user_stack[-1].name for reason in reasons}
+    names, where = [], type(model).forward.__globals__
+    for name, call in [(n, f) for n, f in where.items() if inspect.isfunction(f)]:
+        def alone(*args, call=call, name=name):
+            run = observe(torch.compile(call, backend="aot_eager"), *args)
+            names.extend([name] if run.breaks or run.not_compiled else [])
+            return run.result
+        where[name] = alone
+    model(x)
+    return names
 """,
     ),
 )
