@@ -15,7 +15,7 @@ from autograder.build import Lesson
 from autograder.exercises import of_lesson
 from autograder.grading import cells
 from autograder.grading.referee import Question, Ruling, rule
-from autograder.grading.warm import ready_cache
+from autograder.grading.warm import ready_cache, wanted_facts
 from autograder.grading_steps import mend_cells
 from autograder.preflight import Unreadable, read_submission
 from autograder.sandbox.bubble import Bubble
@@ -53,6 +53,7 @@ class Examiner:
         self._exercises = exercises
         self._questions = {exercise.name: Question.of(exercise) for exercise in exercises}
         warm = ready_cache(cache, self._questions.values(), self.limits) if cache and isolated else None
+        self._wanted = wanted_facts(warm) if warm else {}
         self._bubble = Bubble(exercises, warm, gpu=Path("/dev/nvidiactl").exists(), isolated=isolated)
 
     def __enter__(self) -> Examiner:
@@ -92,7 +93,8 @@ class Examiner:
         question, code = self._questions[exercise], cells.code_cells(notebook)
         end = next((cell.place for cell in code if cell.is_check and _checks(cell, exercise)), len(notebook.cells))
         few = cells.needed(code, question.exercise.asks_for, end)
-        ruling = rule(self._bubble, question, [cell.source for cell in few], self.limits)
+        wanted = self._wanted.get(exercise)
+        ruling = rule(self._bubble, question, [cell.source for cell in few], self.limits, wanted)
         left_out = cells.own_cells(code, self.released) - {cell.place for cell in few}
         other = [cell for cell in cells.whole(code) if cell.place in left_out and not self._answers(cell, question)]
         if ruling.passed or ruling.suspicion or not other:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from autograder.exercise import Check, Draw, Exercise, NotYet, Values, start_clean
+from autograder.grading.picture import Facts, picture_of
 from autograder.quiet import quiet
 from autograder.sandbox.bubble import Bubble
 from autograder.sandbox.job import Job
@@ -20,7 +21,8 @@ from autograder.wire import encode, plain
 class Ruling:
     """What became of one exercise. `sentence` is for the student, `suspicion` for the instructor.
 
-    `suspicion` says why a person should look before the 0 stands; `output` is what the cells printed, cut off.
+    `suspicion` says why a person should look before the 0 stands; `output` is what the cells printed, cut off;
+    `picture` is HTML of ours that shows what a wrong answer compiled, where the check heard of it.
     """
 
     exercise: str
@@ -31,6 +33,7 @@ class Ruling:
     suspicion: str = ""
     ended: str = ""
     output: str = ""
+    picture: str = ""
     cell_errors: list[list[Any]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -61,8 +64,13 @@ class Question:
         return Question(exercise, check, asked, order)
 
 
-def rule(bubble: Bubble, question: Question, cells: Sequence[str], limits: Limits) -> Ruling:
-    """Run the cells and the probe in a fresh process, judge here, and, if the answer is right, the canaries."""
+def rule(
+    bubble: Bubble, question: Question, cells: Sequence[str], limits: Limits, wanted: Mapping[str, Facts] | None = None
+) -> Ruling:
+    """Run the cells and the probe in a fresh process, judge here, and, if the answer is right, the canaries.
+
+    `wanted` are the facts of a right answer, to stand beside those of a wrong one.
+    """
     exercise = question.exercise
     ruling = Ruling(exercise.name, 0, exercise.points, "")
     job = bubble.start(limits)
@@ -73,6 +81,8 @@ def rule(bubble: Bubble, question: Question, cells: Sequence[str], limits: Limit
         if passed:
             ruling.suspicion = _try_canaries(job, question)
             ruling.passed = not ruling.suspicion
+        else:
+            ruling.picture = picture_of(answer.get("found"), wanted or {})
     finally:
         job.end()
         ruling.ended = job.why

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import shutil
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from autograder.grading.picture import Facts, facts_of, walk_runs
 from autograder.grading.referee import OUTCOMES, Question, heard
 from autograder.sandbox.as_nobody import NOBODY
 from autograder.sandbox.bubble import Bubble
@@ -24,12 +27,16 @@ from autograder.sandbox.job import Job
 from autograder.sandbox.limits import Limits
 
 DONE = ".complete"
+FACTS = ".facts"
 MISTAKES = 3
 """Known mistakes that are compiled beforehand, for they serve as canaries."""
 
 
-def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits) -> Path:
-    """`folder` with the cache in it, made if it is not there; whoever comes meanwhile waits. Older ones go."""
+def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits, *, answers: bool = True) -> Path:
+    """`folder` with the cache in it, made if it is not there; whoever comes meanwhile waits. Older ones go.
+
+    Without `answers` it holds a first compile only, so that no job has to try the compiler out.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -37,27 +44,45 @@ def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits) -> 
             for old in folder.parent.iterdir():
                 if old.is_dir():
                     shutil.rmtree(old)
+                elif old.suffix == FACTS:
+                    old.unlink()
             folder.mkdir()
             every = list(questions)
             with Bubble([question.exercise for question in every]) as bubble:
                 found: dict[str, bytes] = {}
+                facts: dict[str, dict[str, Facts]] = {}
                 for question in every:
-                    found |= compiled(bubble, question, limits, question.exercise.alternatives[0])
-                if found and every:
-                    found |= compiled(bubble, every[0], limits, FIRST_COMPILE)
+                    files, reported = compiled(bubble, question, limits, question.exercise.alternatives[0])
+                    found |= files
+                    facts[question.exercise.name] = {path: facts_of(run) for path, run in walk_runs(reported)}
+                if every and (found or not answers):
+                    found |= compiled(bubble, every[0], limits, FIRST_COMPILE)[0]
             for file, content in found.items():
                 _put(folder / file, content)
             _hand_over(folder)
+            folder.with_suffix(FACTS).write_text(json.dumps(facts))  # beside it, where no job looks
             (folder / DONE).touch()
     return folder
 
 
-def compiled(bubble: Bubble, question: Question, limits: Limits, code: str) -> dict[str, bytes]:
-    """What `code` leaves in the compile caches, path to content; where it is anything, also a few known mistakes."""
+def wanted_facts(folder: Path) -> dict[str, dict[str, Facts]]:
+    """Of each exercise the facts of a right answer, run by run, as `ready_cache` found them; empty without it."""
+    try:
+        found: dict[str, dict[str, Facts]] = json.loads(folder.with_suffix(FACTS).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def compiled(bubble: Bubble, question: Question, limits: Limits, code: str) -> tuple[dict[str, bytes], Any]:
+    """What `code` leaves in the compile caches, path to content, and what the probe reported of it.
+
+    Where it leaves anything, a few known mistakes are compiled, too.
+    """
     job = bubble.start(limits)
     try:
         job.send({"cells": [code], **question.order})
-        heard(job, OUTCOMES)
+        reported = heard(job, OUTCOMES).get("found")
         found = _exported(job)
         if found:
             for mistake in question.exercise.known_mistakes[:MISTAKES]:
@@ -66,7 +91,7 @@ def compiled(bubble: Bubble, question: Question, limits: Limits, code: str) -> d
             found |= _exported(job)
     finally:
         job.end()
-    return found
+    return found, reported
 
 
 def _exported(job: Job) -> dict[str, bytes]:
