@@ -45,6 +45,8 @@ def parser() -> argparse.ArgumentParser:
     of["quality"].add_argument("--only", nargs="+", metavar="EXERCISE", help="these exercises only")
     of["quality"].add_argument("--mutants", type=int, default=40, metavar="N", help="of each exercise (default 40)")
     of["quality"].add_argument("--repeats", type=int, default=3, metavar="N", help="of each right answer (default 3)")
+    of["quality"].add_argument("--busy", type=int, default=2, metavar="N", help="busy processes meanwhile (default 2)")
+    of["quality"].add_argument("--again", action="store_true", help="also what has not changed since")
     return made
 
 

@@ -1,44 +1,63 @@
 """``python -m autograder quality [LESSON]``: how sure a grade is, exercise by exercise, as a table in the repository.
 
 Every right answer is mutated; mutants, known mistakes and right answers are graded in the sandbox as submissions are.
-A mutant survives when it gets points. A survivor whose facts are those of the right answer (the same numbers, the same
-graphs) is the same program in other words: it counts as equivalent. The others are listed: each is a gap in a check.
+A mutant that gets points is tried on further draws: it is killed by luck if some draw finds it out, equivalent if its
+facts are those of the right answer on each (see `equivalence`), and else a survivor: a gap in a check.
+
+An exercise is measured again when its sources or what judges them have changed, cheap ones first; the results are
+written after each, so that the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import hashlib
 import json
 import math
+import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from autograder.build import Lesson, lesson_named, lessons
+from autograder.build import lesson_named
 from autograder.exercise import Draw, Exercise
-from autograder.exercises import of_lesson
+from autograder.exercises import everything
+from autograder.grading.equivalence import DRAWS, OPEN, change_between, differing
+from autograder.grading.load import busy_processes
 from autograder.grading.mutate import mutants
+from autograder.grading.quality_table import table
 from autograder.grading.referee import OUTCOMES, Question, decide, heard
+from autograder.grading.warm import ready_cache
 from autograder.nbgrader_config import ROOT
 from autograder.sandbox.bubble import Bubble, require_sandbox
 from autograder.sandbox.limits import Limits
-from compilescope.facts import Run
+from autograder.sandbox.visible import ours, source_of
 
 TABLE = ROOT / "tests" / "grade_quality.md"
 RESULTS = ROOT / "tests" / "grade_quality.json"
-MUTANTS = 40
-LIMITS = Limits(wall=120, cell=60)
+CACHE = ROOT / "work" / "quality" / "cache"
+LIMITS = Limits(wall=240, cell=120)
 
 
 @dataclass
 class Quality:
-    """What was counted for one exercise; `survivors`, `refused` right answers and `passing` mistakes by name."""
+    """What was counted for one exercise; what needs a look is listed by name.
+
+    `stamp` names the sources that this was measured with, `seconds` is what its right answer took. `lucky`: mutants
+    that some draws miss. `late`: mutants killed by the limit on time.
+    """
 
     exercise: str
+    stamp: str = ""
+    seconds: float = 0.0
     mutants: int = 0
     killed: int = 0
+    late: int = 0
+    lucky: list[str] = field(default_factory=list)
     equivalent: list[str] = field(default_factory=list)
     survivors: list[str] = field(default_factory=list)
     mistakes: int = 0
@@ -46,121 +65,159 @@ class Quality:
     right: int = 0
     refused: list[str] = field(default_factory=list)
     repeats: int = 0
+    busy: int = 0
 
 
-def measure(bubble: Bubble, exercise: Exercise, most: int, repeats: int) -> Quality:
-    """Grade mutants, mistakes and right answers of one exercise, with fresh inputs for each."""
-    found = Quality(exercise.name)
-    for code in exercise.alternatives:
-        for _ in range(repeats):
-            found.right += 1
-            passed, sentence, _ = graded(bubble, exercise, code)
-            if not passed:
-                found.refused.append(sentence)
-    found.repeats = repeats
+class Measurement:
+    """Grades programs of one exercise in a sandbox. `limits` cut endless mutants short."""
+
+    def __init__(self, bubble: Bubble, exercise: Exercise, limits: Limits = LIMITS) -> None:
+        self.bubble, self.exercise, self.limits = bubble, exercise, limits
+        self._questions: dict[int, Question] = {}
+        self._facts: dict[tuple[str, int], Any] = {}
+
+    def graded(self, code: str, seed: int | None = None) -> tuple[bool, str, Any]:
+        """Whether `code` passes, the sentence, and the facts that it was judged on; without a seed a fresh draw."""
+        question = self._question(seed) if seed is not None else Question.of(self.exercise)
+        job = self.bubble.start(self.limits)
+        try:
+            job.send({"cells": [code], **question.order})
+            answer = heard(job, OUTCOMES)
+            passed, sentence = decide(question, answer, job)
+            if job.why in ("cell", "wall"):
+                sentence = f"late: {sentence}"
+        finally:
+            job.end()
+        return passed, sentence, answer.get("found")
+
+    def verdict_on(self, original: str, mutant: str, seed: int) -> tuple[str, str]:
+        """``killed``, ``late``, ``lucky``, ``equivalent`` or ``survivor``, and what tells so."""
+        passed, sentence, facts = self.graded(mutant, seed)
+        if not passed:
+            return ("late" if sentence.startswith("late: ") else "killed"), sentence
+        left_open = OPEN[self.exercise.name].names if self.exercise.name in OPEN else frozenset()
+        differ = list(differing(facts, self._facts_of(original, seed), left_open))
+        missed = 1
+        for other in range(1001, 1001 + DRAWS):
+            passed, sentence, facts = self.graded(mutant, other)
+            missed += passed
+            if passed:
+                differ += differing(facts, self._facts_of(original, other), left_open)
+        if missed < 1 + DRAWS:
+            return "lucky", f"passes {missed} of {1 + DRAWS} draws"
+        return ("survivor", f"differs in {', '.join(dict.fromkeys(differ))}") if differ else ("equivalent", "")
+
+    def _question(self, seed: int) -> Question:
+        if seed not in self._questions:
+            self._questions[seed] = Question.of(self.exercise, Draw(seed))
+        return self._questions[seed]
+
+    def _facts_of(self, code: str, seed: int) -> Any:
+        if (code, seed) not in self._facts:
+            self._facts[code, seed] = self.graded(code, seed)[2]
+        return self._facts[code, seed]
+
+
+def measure(bubble: Bubble, exercise: Exercise, args: argparse.Namespace) -> Quality:
+    """Grade right answers, mistakes and mutants of one exercise."""
+    found = Quality(exercise.name, stamp_of(exercise), repeats=args.repeats, busy=args.busy)
+    grader = Measurement(bubble, exercise)
+    with busy_processes(args.busy):
+        for code in exercise.alternatives:
+            for _ in range(args.repeats):
+                found.right += 1
+                passed, sentence, _ = grader.graded(code)
+                if not passed:
+                    found.refused.append(f"`{last_line(code)}`: {sentence}")
+    began = time.monotonic()
+    grader.graded(exercise.alternatives[0])
+    found.seconds = round(time.monotonic() - began, 1)
+    grader.limits = replace(LIMITS, cell=max(20.0, 8 * found.seconds))
     for mistake in exercise.known_mistakes:
         found.mistakes += 1
-        if graded(bubble, exercise, mistake.code)[0]:
-            found.passing.append(mistake.code.strip().splitlines()[-1].strip())
-    for original, code, what in _programs(exercise, most):
-        found.mutants += 1
-        seed = found.mutants
-        passed, _, facts = graded(bubble, exercise, code, seed)
-        if not passed:
-            found.killed += 1
-        elif same_facts(facts, graded(bubble, exercise, original, seed)[2]):
-            found.equivalent.append(what)
-        else:
-            found.survivors.append(what)
+        if grader.graded(mistake.code)[0]:
+            found.passing.append(f"`{last_line(mistake.code)}`")
+    for number, (original, mutant) in enumerate(programs(exercise, args.mutants)):
+        verdict, said = grader.verdict_on(original, mutant, number % DRAWS + 1)
+        _count(found, verdict, f"{change_between(original, mutant)} {said}".strip())
     return found
 
 
-def _programs(exercise: Exercise, most: int) -> Iterator[tuple[str, str, str]]:
-    """Original, mutant and what was changed, shared out over the right answers until there are `most`."""
+def _count(found: Quality, verdict: str, what: str) -> None:
+    found.mutants += 1
+    if verdict in ("killed", "late"):
+        found.killed += 1
+        found.late += verdict == "late"
+    else:
+        {"lucky": found.lucky, "equivalent": found.equivalent, "survivor": found.survivors}[verdict].append(what)
+
+
+def programs(exercise: Exercise, most: int) -> Iterator[tuple[str, str]]:
+    """Original and mutant, shared out over the right answers until there are `most`."""
     left = most
     for number, code in enumerate(exercise.alternatives):
+        original = ast.unparse(ast.parse(code))
         some = mutants(code, math.ceil(left / (len(exercise.alternatives) - number)))
         left -= len(some)
-        yield from ((code, mutant.code, f"answer {number + 1}, {mutant.what}") for mutant in some)
+        yield from ((original, mutant.code) for mutant in some)
 
 
-def graded(bubble: Bubble, exercise: Exercise, code: str, seed: int | None = None) -> tuple[bool, str, Any]:
-    """Whether `code` passes, the sentence, and the facts that it was judged on."""
-    question = Question.of(exercise, Draw.fresh(exercise.name) if seed is None else Draw(seed))
-    job = bubble.start(LIMITS)
-    try:
-        job.send({"cells": [code], **question.order})
-        answer = heard(job, OUTCOMES)
-        passed, sentence = decide(question, answer, job)
-    finally:
-        job.end()
-    return passed, sentence, answer.get("found")
+def last_line(code: str) -> str:
+    """The last line of a program, as its name in a list."""
+    return code.strip().splitlines()[-1].strip()[:120]
 
 
-def same_facts(one: Any, other: Any) -> bool:
-    """Whether two reports say the same: numbers up to rounding, of runs the graphs and what was compiled."""
-    if isinstance(one, Run) and isinstance(other, Run):
-        return bool(_facts(one) == _facts(other))
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        alike = (one.shape, one.dtype) == (other.shape, other.dtype)
-        return bool(alike and torch.allclose(one.double(), other.double(), rtol=1e-4, atol=1e-6))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return set(one) == set(other) and all(same_facts(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_facts, one, other))
-    return bool(type(one) is type(other) and one == other)
-
-
-def _facts(run: Run) -> Any:
-    graphs = [(g.stage, [(n.target, n.dtype, n.shape) for n in g.calls()]) for c in run.compiles for g in c.graphs]
-    return graphs, len(run.breaks), len(run.recompiles), [one.outcome for one in run.calls]
-
-
-def table(results: dict[str, dict[str, Any]]) -> str:
-    """The Markdown page."""
-    lines = [
-        "# How sure is a grade?",
-        "",
-        "Made by `make grade-quality`, which grades each program in the sandbox. A mutant is a right answer with one",
-        "change. Equivalent: its numbers and graphs are those of the right answer. A survivor is a gap in a check.",
-        "",
-        "| exercise | mutants | killed | equivalent | survivors | known mistakes caught | right answers accepted |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, one in results.items():
-        caught, accepted = one["mistakes"] - len(one["passing"]), one["right"] - len(one["refused"])
-        counts = f"{one['mutants']} | {one['killed']} | {len(one['equivalent'])} | {len(one['survivors'])}"
-        lines.append(f"| {name} | {counts} | {caught} of {one['mistakes']} | {accepted} of {one['right']} |")
-    listed = [f"- {name}: {what}" for name, one in results.items() for what in one["survivors"] + one["passing"]]
-    refused = [f"- {name}: {what}" for name, one in results.items() for what in one["refused"]]
-    lines += [
-        "",
-        "Survivors:",
-        "",
-        *(listed or ["none"]),
-        "",
-        "Right answers that were refused:",
-        "",
-        *(refused or ["none"]),
-    ]
-    return "\n".join(lines) + "\n"
+def stamp_of(exercise: Exercise) -> str:
+    """Names the sources that a measurement depends on: the exercise's, what they share, and what judges and mutates."""
+    digest = hashlib.sha256(torch.__version__.encode())
+    done: set[str] = set()
+    left = {str(exercise.check.judge.__module__), str(exercise.check.probe.__module__)}
+    while left - done:
+        module = min(left - done)
+        done.add(module)
+        left |= {other for other, _ in ours(source_of(module)) if other.startswith("autograder.exercises.")}
+    more = ("judging", "wire", "exercise", "grading.mutate", "grading.equivalence")
+    for module in (*sorted(done), *(f"autograder.{name}" for name in more)):
+        digest.update(source_of(module).encode())
+    return digest.hexdigest()[:16]
 
 
 def main(args: argparse.Namespace) -> int:
-    """Measure the exercises of a lesson, or of all, and write the table; 1 if something survives or is refused."""
+    """Measure what has changed, cheap exercises first, and write the table; 1 if there is anything to look at."""
     require_sandbox()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for lesson in [lesson_named(args.lesson)] if args.lesson else lessons():
-        for exercise, found in _measured(lesson, args):
-            results[exercise] = asdict(found)
-            print(f"{exercise}: {found.killed} of {found.mutants} mutants killed, {len(found.survivors)} survive")
-            RESULTS.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
-            TABLE.write_text(table(dict(sorted(results.items()))))
-    return int(any(one["survivors"] or one["passing"] or one["refused"] for one in results.values()))
+    lesson = lesson_named(args.lesson).name if args.lesson else None
+    chosen = [one for one in everything() if lesson in (None, one.lesson)]
+    chosen = [one for one in chosen if not args.only or one.name in args.only]
+    results: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = {one.name: results[one.name] for one in everything() if one.name in results}
+    left = [one for one in chosen if args.again or results.get(one.name, {}).get("stamp") != stamp_of(one)]
+    left.sort(key=lambda one: results.get(one.name, {}).get("seconds", 0.0))
+    print(f"{len(chosen) - len(left)} of {len(chosen)} exercises are measured already.", flush=True)
+    if left:
+        with Bubble(left, _first_compile(left)) as bubble:
+            for exercise in left:
+                _take(results, measure(bubble, exercise, args))
+    _write(results)
+    odd = ("survivors", "lucky", "passing", "refused")
+    return int(any(results[one.name][kind] for one in chosen for kind in odd))
 
 
-def _measured(lesson: Lesson, args: argparse.Namespace) -> Iterator[tuple[str, Quality]]:
-    exercises = [one for one in of_lesson(lesson.name) if not args.only or one.name in args.only]
-    with Bubble(exercises) as bubble:
-        for exercise in exercises:
-            yield exercise.name, measure(bubble, exercise, args.mutants, args.repeats)
+def _take(results: dict[str, dict[str, Any]], found: Quality) -> None:
+    """Keep one measurement; another process may have written others meanwhile."""
+    if RESULTS.exists():
+        results |= {name: one for name, one in json.loads(RESULTS.read_text()).items() if name != found.exercise}
+    results[found.exercise] = asdict(found)
+    _write(results)
+    survive = f"{len(found.survivors)} survive, {len(found.lucky)} by luck, {len(found.refused)} refused"
+    print(f"{found.exercise}: {found.killed} of {found.mutants} mutants killed, {survive}", flush=True)
+
+
+def _write(results: dict[str, dict[str, Any]]) -> None:
+    ordered = {one.name: results[one.name] for one in everything() if one.name in results}
+    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
+    TABLE.write_text(table(ordered))
+
+
+def _first_compile(exercises: list[Exercise]) -> Path:
+    """A trusted cache with a first compile in it, so that no job has to try the compiler out."""
+    return ready_cache(CACHE / f"torch-{torch.__version__}", [Question.of(exercises[0])], LIMITS, answers=False)

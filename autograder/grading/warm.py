@@ -51,7 +51,7 @@ def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits, *, 
             with Bubble([question.exercise for question in every]) as bubble:
                 found: dict[str, bytes] = {}
                 facts: dict[str, dict[str, Facts]] = {}
-                for question in every:
+                for question in every if answers else ():
                     files, reported = compiled(bubble, question, limits, question.exercise.alternatives[0])
                     found |= files
                     facts[question.exercise.name] = {path: facts_of(run) for path, run in walk_runs(reported)}
