@@ -24,7 +24,7 @@ let nodes, byLine, kernelParts, codeLines, lineKernels, lineNodes;
 function button(text, label, run) { const b = make("button", "b", text); b.type = "button"; b.setAttribute("aria-label", label); b.title = label; b.onclick = run; return b; }
 
 // ---- frame
-const head = make("div", "head", `<b role="heading" aria-level="3">${esc(D.head)}</b><span class="origin"></span>`);
+const head = make("div", "head", `<b role="heading" aria-level="3"></b><span class="origin"></span>`);
 const origin = head.lastChild, alerts = make("div", "alerts"), bar = make("div", "bar"), legend = make("div", "legend");
 const panes = make("div", "panes"), status = make("div", "status"), textPane = make("div", "twin");
 status.setAttribute("aria-live", "polite");
@@ -46,7 +46,6 @@ root.append(head, alerts, bar, legend, panes, textPane, status);
 
 for (const n of D.none) alerts.append(make("div", D.empty ? "none loud" : "none",
   `<b>${n.fn ? `<code>${esc(n.fn)}</code> was not compiled` : "Nothing was compiled"}</b> ${n.line ? `<code class="where">${esc(n.line)}</code>` : ""}<p>${prose(n.r)}</p><p class="do">${prose(n.do)}</p>`));
-for (const note of D.notes) alerts.append(make("div", "note", esc(note)));
 
 function tabs(label, items, chosen, pick) {
   const list = make("div", "tabs"); list.setAttribute("role", "tablist"); list.setAttribute("aria-label", label);
@@ -101,7 +100,9 @@ function setTarget(i) {
   T = D.targets[i];
   let first = 0;
   for (const part of T.parts) { part.first = first; first += part.k.length; }
-  origin.textContent = T.origin;
+  origin.textContent = T.origin; head.firstChild.textContent = T.head;
+  alerts.querySelectorAll(".note").forEach(e => e.remove());
+  for (const note of T.notes) alerts.append(make("div", "note", esc(note)));
   const there = Object.keys(D.stages).filter(s => T.parts.some(p => s in p.pics));
   if (!there.includes(stage)) stage = there.includes(T.stage) ? T.stage : there[0];
   stageSlot.textContent = "";
@@ -130,7 +131,7 @@ function drawLegend() {
   let elsewhere = 0;
   T.parts.forEach((part, p) => {
     let group = null, of = -1;
-    part.k.forEach(([name, fused, , read, wrote, module, launches], k) => {
+    part.k.forEach(([name, fused, time, read, wrote, module, launches], k) => {
       if (!shown(part.which[module])) { elsewhere++; return; }
       if (module !== of) {
         of = module; group = make("div", "grp");
@@ -138,8 +139,8 @@ function drawLegend() {
         if (label) group.append(make("span", "of", esc(label)));
         legend.append(group);
       }
-      const n = number(p, k), size = read && wrote && count < 5 ? `<span class="by">reads ${read} · writes ${wrote}</span>` : "";
-      const b = make("button", "chip", `<i class="dot">${n + 1}</i><span class="kn">${esc(name)}</span><span class="fu">${esc(fused)}${launches > 1 ? " ×" + launches : ""}</span>${size}`);
+      const n = number(p, k), size = read && wrote && count < 5 ? `<span class="by">reads ${read} · writes ${wrote}</span>` : "", took = time ? `<span class="by">took ${time}</span>` : "";
+      const b = make("button", "chip", `<i class="dot">${n + 1}</i><span class="kn">${esc(name)}</span><span class="fu">${esc(fused)}${launches > 1 ? " ×" + launches : ""}</span>${size}${took}`);
       b.type = "button"; b.style = ink(n); b.dataset.p = p; b.dataset.k = k; b.title = name + (read && wrote ? `: reads ${read}, writes ${wrote}` : ""); group.append(b);
     });
   });
@@ -327,7 +328,7 @@ function say(spot) {
   const one = spot.nodes.length === 1 && spot.nodes[0], out = [];
   if (one) out.push(`<b>${esc(one.label)}</b>${one.name !== one.label ? " (" + esc(one.name) + ")" : ""} ${esc(one.size)}`, one.at ? "line " + one.at[1] : "", one.saved ? "saved for backward" : "");
   else if (spot.nodes.length) out.push((spot.at ? `line ${spot.at[1]}: ` : "") + plural(spot.nodes.length, "node"));
-  for (const [p, k] of spot.kernels.slice(0, 3)) { const [name, fused, , read, wrote] = T.parts[p].k[k]; out.push(`<i class="dot" style="${ink(number(p, k))}">${number(p, k) + 1}</i> ${esc(name)}: ${fused}${read && wrote ? `, reads ${read}, writes ${wrote}` : ""}`); }
+  for (const [p, k] of spot.kernels.slice(0, 3)) { const [name, fused, time, read, wrote] = T.parts[p].k[k]; out.push(`<i class="dot" style="${ink(number(p, k))}">${number(p, k) + 1}</i> ${esc(name)}: ${fused}${read && wrote ? `, reads ${read}, writes ${wrote}` : ""}${time ? `, took ${time}` : ""}`); }
   if (spot.kernels.length > 3) out.push("and " + plural(spot.kernels.length - 3, "more kernel"));
   if (one && one.op === "c" && !one.ks.length && T.parts[one.p].k.length && !(stage === "dynamo" && T.parts[one.p].of)) out.push("no kernel of its own");
   status.innerHTML = out.filter(Boolean).join(" · ");

@@ -13,7 +13,8 @@ from compilescope.explorer.links import Links, link
 from compilescope.explorer.nested import opened
 from compilescope.explorer.picture import Picture, draw
 from compilescope.explorer.story import Chapter, Seam, chapters, graph_count, headline, nothing
-from compilescope.facts import STAGES, Origin, Run, Source
+from compilescope.explorer.targets import Learner, target_name
+from compilescope.facts import STAGES, Kernel, Run, Source
 from compilescope.text import size
 
 STAGE_NAMES = {
@@ -34,13 +35,15 @@ class Page:
 
     run: Run
     chapters: tuple[Chapter, ...]
+    name: str
+    """Of its target's tab."""
     links: dict[str, Links] = field(default_factory=dict)
     pictures: dict[tuple[str, str], Picture] = field(default_factory=dict)
 
     @staticmethod
-    def of(run: Run, *, fold: bool = True) -> Page:
-        """Lay out every graph of `run`."""
-        page = Page(run, chapters(run))
+    def of(run: Run, name: str = "", *, fold: bool = True) -> Page:
+        """Lay out every graph of `run`; without a `name`, the target is called after the run's origin."""
+        page = Page(run, chapters(run), name or target_name(run.origin))
         for chapter in page.chapters:
             page.links[chapter.key] = link(chapter.compiled)
             for graph in (g for g in chapter.graphs if page.shows(g.stage)):
@@ -64,24 +67,13 @@ class Page:
         return self.pictures.get((key, stage))
 
 
-def target_name(origin: Origin) -> str:
-    """Name of a target tab: ``this CPU``, ``NVIDIA H100 (pretended)``, ``NVIDIA H200, recorded``."""
-    match origin.kind:
-        case "live":
-            return f"this {origin.device}"
-        case "recorded":
-            return f"{origin.device}, recorded"
-        case "trace":
-            return f"{origin.device}, from a trace" + ("" if origin.rank is None else f", rank {origin.rank}")
-        case _:
-            return origin.device if "pretended" in origin.device else f"{origin.device} (pretended)"
-
-
 def used_sources(run: Run) -> Iterator[Source]:
     """Every line of the learner that a fact of `run` points to."""
     for compiled in run.compiles:
         if compiled.file:
-            yield Source(compiled.file, compiled.line)
+            text = run.sources.get(compiled.file, "").split("\n")
+            code = text[compiled.line - 1] if 0 < compiled.line <= len(text) else ""
+            yield Source(compiled.file, compiled.line, compiled.function, code)
         for graph in compiled.graphs:
             yield from (node.source for node in opened(graph).graph.nodes if node.source)
         yield from (r.source for r in compiled.refusals if r.source)
@@ -92,30 +84,50 @@ def used_sources(run: Run) -> Iterator[Source]:
 def data(pages: list[Page], *, ptx: bool = False) -> dict[str, Any]:
     """Everything the script needs, as plain JSON values; the first page is the run itself, the others its targets."""
     run = pages[0].run
-    texts = code_pane.source_texts(run, (source for page in pages for source in used_sources(page.run)))
-    files = {file: i for i, file in enumerate(texts)}
+    lines = Lines(pages)
     store = _Store()
     targets = [
         {
-            "name": target_name(page.run.origin),
+            "name": page.name,
             "origin": page.run.origin.sentence(),
+            "head": headline(page.run),
+            "notes": list(page.run.notes),
             "stage": page.first_stage(),
-            "parts": [_part(page, chapter, files, store, ptx) for chapter in page.chapters],
+            "parts": [_part(page, chapter, lines, store, ptx) for chapter in page.chapters],
         }
         for page in pages
     ]
     values, places = store.laid_out()
     return {
-        "head": headline(run),
-        "notes": list(run.notes),
-        "none": [_nothing(item, files) for item in nothing(run)],
+        "none": [_nothing(item, lines) for item in nothing(run)],
         "empty": not graph_count(run),
-        "src": [_text(text) for text in texts.values()],
+        "src": [_text(text) for text in lines.texts],
         "targets": targets,
         "stages": {stage: STAGE_NAMES[stage] for stage in STAGES},
         "pics": values,
         "at": places,
     }
+
+
+class Lines:
+    """The files of the source pane, and where in them a line is: those of the run, then others' that are not its."""
+
+    def __init__(self, pages: list[Page]) -> None:
+        run = pages[0].run
+        self._learner = Learner(run)
+        used = list(self._learner.lines(source for page in pages for source in used_sources(page.run)))
+        found = code_pane.source_texts(run, used)
+        for page in pages[1:]:
+            strange = [source for source in used if source.file not in found and source.file in page.run.sources]
+            if strange:
+                found |= code_pane.source_texts(page.run, strange)
+        self.texts = tuple(found.values())
+        self._number = {file: i for i, file in enumerate(found)}
+
+    def at(self, source: Source | None) -> list[int] | int:
+        """[number of its file, line]; 0 for a line that is not shown."""
+        here = self._learner.line(source)
+        return [self._number[here.file], here.line] if here and here.file in self._number else 0
 
 
 class _Store:
@@ -140,7 +152,7 @@ class _Store:
         return [self._values[i][1] for i in order], [places[i] for i in range(len(order))]
 
 
-def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, ptx: bool) -> dict[str, Any]:
+def _part(page: Page, chapter: Chapter, lines: Lines, store: _Store, ptx: bool) -> dict[str, Any]:
     compiled = chapter.compiled
     links = page.links[chapter.key]
     texts = [code_pane.code_text(compiled, i, links) for i in range(len(compiled.code))]
@@ -159,15 +171,15 @@ def _part(page: Page, chapter: Chapter, files: dict[str, int], store: _Store, pt
         "cut": _cut(chapter),
         "error": compiled.error,
         "backend": compiled.backend,
-        "before": [_seam(seam, files) for seam in chapter.before],
-        "after": [_seam(seam, files) for seam in chapter.after],
+        "before": [_seam(seam, lines) for seam in chapter.before],
+        "after": [_seam(seam, lines) for seam in chapter.after],
         "pics": {
-            graph.stage: store.keep(graph.stage, _picture(page.pictures[chapter.key, graph.stage], files))
+            graph.stage: store.keep(graph.stage, _picture(page.pictures[chapter.key, graph.stage], lines))
             for graph in chapter.graphs
             if page.shows(graph.stage)
         },
         "k": [
-            [k.name, labels.fused(k), len(k.nodes), _bytes(k.bytes_read), _bytes(k.bytes_written), module, k.launches]
+            [k.name, labels.fused(k), _time(k), _bytes(k.bytes_read), _bytes(k.bytes_written), module, k.launches]
             for module, k in links.kernels
         ],
         "which": [code.which for code in compiled.code],
@@ -180,19 +192,21 @@ def _cut(chapter: Chapter) -> str:
     return f"the backend cut the Dynamo graph above into {chapter.parts} parts" if chapter.part else ""
 
 
+def _time(kernel: Kernel) -> str:
+    return "" if kernel.time_us is None else f"{kernel.time_us:.3g} µs"
+
+
 def _bytes(count: int | None) -> str:
     return "" if count is None else size(count)
 
 
-def _picture(picture: Picture, files: dict[str, int]) -> dict[str, Any]:
+def _picture(picture: Picture, lines: Lines) -> dict[str, Any]:
     index = {shape.node.name: i for i, shape in enumerate(picture.shapes)}
     nodes = []
     for s in picture.shapes:
-        source = s.source
-        at = [files[source.file], source.line] if source and source.file in files else 0
         op = {"call": "c", "output": "o"}.get(s.node.op, "i")
         name = s.node.name if s.node.name != s.label else 0
-        nodes.append([name, s.label, s.size, s.x, s.y, s.width, op, list(s.kernels), at, int(s.saved)])
+        nodes.append([name, s.label, s.size, s.x, s.y, s.width, op, list(s.kernels), lines.at(s.source), int(s.saved)])
     return {
         "w": picture.width,
         "h": picture.height,
@@ -226,13 +240,12 @@ def _runs(lines: Iterable[int]) -> list[list[int]]:
     return runs
 
 
-def _seam(seam: Seam, files: dict[str, int]) -> dict[str, Any]:
-    at = [files[seam.source.file], seam.source.line] if seam.source and seam.source.file in files else 0
+def _seam(seam: Seam, lines: Lines) -> dict[str, Any]:
+    at = lines.at(seam.source)
     return {"kind": seam.kind, "t": seam.title, "r": seam.reason, "d": seam.detail, "tag": seam.tag, "at": at}
 
 
-def _nothing(item: Any, files: dict[str, int]) -> dict[str, Any]:
+def _nothing(item: Any, lines: Lines) -> dict[str, Any]:
     source = item.source
-    at = [files[source.file], source.line] if source and source.file in files else 0
     line = f"line {source.line}: {source.code.strip()}" if source else ""
-    return {"fn": item.function, "r": item.reason, "do": item.remedy, "at": at, "line": line}
+    return {"fn": item.function, "r": item.reason, "do": item.remedy, "at": lines.at(source), "line": line}

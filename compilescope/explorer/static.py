@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
+from collections.abc import Sequence
 
 from compilescope.explorer import labels
 from compilescope.explorer.code_pane import short_name, source_texts
@@ -60,8 +61,8 @@ def color(number: int) -> str:
     return COLORS[number % len(COLORS)]
 
 
-def still(page: Page) -> str:
-    """SVG of a run: source lines, graphs with their kernels, and the seams between them."""
+def still(page: Page, others: Sequence[str] = ()) -> str:
+    """SVG of a run: source lines, graphs with their kernels, the seams between them, and each of `others` as a line."""
     canvas = _Canvas()
     canvas.text(16, 28, headline(page.run), "u h")
     canvas.text(16, 46, page.run.origin.sentence(), "u g")
@@ -78,6 +79,9 @@ def still(page: Page) -> str:
     _graphs(canvas, page, left, top)
     canvas.y = max(canvas.y, left_bottom) + 10
     _legend(canvas, page)
+    for line in others:
+        canvas.y += 19
+        canvas.text(16, canvas.y, line[:120], "u")
     width, height = canvas.right + 16, canvas.y + 12
     extent = f"width='{width:.0f}' height='{height:.0f}'"
     return (

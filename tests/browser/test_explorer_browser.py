@@ -14,6 +14,7 @@ from compilescope.facts import Graph
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import explorer_runs as runs
+from test_explorer_targets import elsewhere as recorded_elsewhere
 
 CELL = """from pathlib import Path
 from compilescope.explorer import show
@@ -237,6 +238,18 @@ def test_stages_and_targets_have_tabs(saved, open_page):
     assert "pretended" in page.locator(".cs .origin").inner_text()
     page.click(".cs [role=tab]:has-text('Dynamo')")
     assert page.locator(".cs svg").get_attribute("aria-label").startswith("Graph 1, Dynamo")
+
+
+def test_a_recorded_target_is_linked_to_the_learners_lines_and_says_where_it_is_from(saved, open_page, shot):
+    page = open_page(saved(runs.both_targets_run(), others=[recorded_elsewhere()]))
+    names = page.locator(".cs [role=tablist][aria-label=Target] [role=tab]").all_inner_texts()
+    assert names == ["this CPU", "NVIDIA H100 (pretended)", "NVIDIA H200, recorded"]
+    page.click("text=NVIDIA H200, recorded")
+    assert "recorded on NVIDIA H200" in page.locator(".cs .origin").inner_text()
+    assert "took 44.7 µs" in page.locator(".cs .chip >> nth=1").inner_text()
+    page.hover(".cs .src .l[data-l='4']")
+    assert sorted(labels(page)) == ["add", "mul"]
+    shot(page, "three_targets")
 
 
 def test_each_part_of_a_graph_that_ddp_cut_is_reached_and_linked_to_its_own_kernel(saved, open_page, shot):
