@@ -143,6 +143,29 @@ class KnownMistake:
     says: str
 
 
+Lap = Callable[[int, int], Values]
+"""So many calls, one fed by the other, from a number that nobody knew before; values that tell what was computed."""
+
+
+@dataclass(frozen=True)
+class Bonus:
+    """How fast a right answer is on a GPU, as a ratio in one run, on a clock that no answer can reach. Never points."""
+
+    prepare: Callable[[Answer, Values], Lap]
+    """At the top of its module, as a probe is: makes what is raced out of an answer; it runs in the answer's process
+    and, for `reference`, in one of ours."""
+    ask: Callable[[Draw], Values]
+    """Inputs of the race."""
+    right: Callable[[Values, int, int, Values], bool]
+    """From the inputs, calls, number and what a lap returned: whether the answer computed it."""
+    reference: str
+    """The program that is raced against, in the shape of an answer."""
+    wanted: float
+    """How many times as fast as `reference` the answer shall be."""
+    of: str
+    """What `reference` is, in words: ``a plain copy``."""
+
+
 @dataclass(frozen=True)
 class Exercise:
     """One exercise. Its prose stays in the lesson."""
@@ -159,3 +182,4 @@ class Exercise:
     known_mistakes: tuple[KnownMistake, ...] = field(repr=False)
     alternatives: tuple[str, ...] = field(default=(), repr=False)
     """Other right answers, in styles a good engineer would use."""
+    bonus: Bonus | None = field(default=None, repr=False)
