@@ -6,6 +6,7 @@ from compilescope.views.call_timeline import timeline
 from compilescope.views.comparison import compare
 from compilescope.views.compile_road import road
 from compilescope.views.cuda_graphs import cuda_graphs
+from compilescope.views.depth_cost import depth_cost
 from compilescope.views.display import Display
 from compilescope.views.entry_difference import compare_entries
 from compilescope.views.guard_tree import guard_tree
@@ -23,6 +24,7 @@ __all__ = [
     "compare",
     "compare_entries",
     "cuda_graphs",
+    "depth_cost",
     "guard_tree",
     "kernel_bars",
     "lane_plot",
