@@ -25,6 +25,13 @@ from autograder.build import Lesson, lesson_named, lessons, solved_notebook
 from autograder.prove import errors_of, execute, points_of, stderr_of
 
 BUSY = "while True: pass"
+BUSY_GPU = """
+import torch
+a = torch.randn(4096, 4096, device="cuda")
+while True:
+    a @ a
+    torch.cuda.synchronize()
+"""
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,11 @@ class Repeated:
 
 @contextlib.contextmanager
 def load(processes: int) -> Iterator[None]:
-    """So many processes that do nothing but keep a core busy."""
-    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
+    """So many processes that do nothing but keep a core busy; where there is a GPU, one more that keeps it busy."""
+    import torch
+
+    programs = [BUSY] * processes + [BUSY_GPU] * torch.cuda.is_available()
+    busy = [subprocess.Popen([sys.executable, "-c", program]) for program in programs]
     try:
         yield
     finally:
@@ -83,7 +93,8 @@ def table(found: list[Repeated], busy: int, jobs: int) -> str:
         "# Solved lessons under load",
         "",
         f"Made by `make repeat` on {datetime.date.today()}: {device}, {os.cpu_count()} cores, {versions};",
-        f"{busy} busy processes beside {jobs} notebook{'s' * (jobs > 1)} at a time.",
+        f"{busy} busy processes {'and one that keeps the GPU busy ' * torch.cuda.is_available()}beside "
+        f"{jobs} notebook{'s' * (jobs > 1)} at a time.",
         "",
         "| lesson | notebooks | verdicts with full points | seconds a notebook |",
         "|---|---|---|---|",
