@@ -7,6 +7,7 @@ this one. The builder reads the same settings: `nbgrader generate_assignment` an
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from pathlib import Path
 
 from traitlets.config import Config
@@ -38,6 +39,7 @@ def course_config(root: Path = ROOT) -> Config:
     c.ClearSolutions.code_stub = {"python": f'raise NotImplementedError("{STUB}")'}
     # The first Inductor compile of a cold machine takes 10 s and more; nbgrader's default is 30 s a cell.
     c.ExecutePreprocessor.timeout = 300
+    c.ExecutePreprocessor.startup_timeout = 300
     # A warning of torch on stderr must not cost a right answer its points.
     c.IgnorePattern.enabled = True
     c.IgnorePattern.pattern = r"(?s).*"
@@ -48,7 +50,22 @@ def course_config(root: Path = ROOT) -> Config:
     c.Autograde.sanitize_preprocessors = [_step(name) for name in sanitize.split()]
     grade = "RunToTheEnd IgnorePattern LimitOutput SaveAutoGrades AssignLatePenalties CheckCellMetadata"
     c.Autograde.autograde_preprocessors = [_step(name) for name in grade.split()]
+    _make_pages_safe(c, root)
     return c
+
+
+def _make_pages_safe(c: Config, root: Path) -> None:
+    """Feedback and formgrader without scripts of a submission, and feedback without a network."""
+    ours, nbgrader = "autograder.grading.feedback", importlib.util.find_spec("nbgrader")
+    c.HTMLExporter.filters = {"markdown2html": f"{ours}.safe_markdown"}
+    c.HTMLExporter.preprocessors = [f"{ours}.SafeOutputs"]
+    steps = ["nbgrader.preprocessors.GetGrades", "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor"]
+    c.GenerateFeedback.preprocessors = [*steps, f"{ours}.AddPictures"]
+    c.AddPictures.graded = str(root / "work" / "grading")
+    if nbgrader is not None and nbgrader.origin:
+        theirs = Path(nbgrader.origin).parent / "server_extensions" / "formgrader" / "templates"
+        c.HTMLExporter.template_name = "course_feedback"
+        c.HTMLExporter.extra_template_basedirs = [str(Path(__file__).parent / "grading" / "templates"), str(theirs)]
 
 
 def _step(name: str) -> str:
