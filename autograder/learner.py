@@ -54,12 +54,26 @@ def check(name: str, namespace: Mapping[str, Any] | None = None) -> None:
 
 
 def hint(name: str) -> None:
-    """Print the next of three hints: where to look, which rule, the shape of the code. The last one stays."""
+    """Show the next of three hints: where to look, which rule, the shape of the code. The last one stays.
+
+    In a notebook a button below climbs one further; elsewhere the hint is printed.
+    """
+    from IPython import get_ipython
+
+    from autograder.hint_ladder import Ladder
+
     exercise = find(name)
-    rung = min(_rung.get(name, 0), len(exercise.hints) - 1)
-    _rung[name] = rung + 1
-    note_event(exercise, "hint")
-    print("\n".join(textwrap.wrap(f"Hint {rung + 1} of {len(exercise.hints)}: {exercise.hints[rung]}", 100)))
+
+    def climbed(rung: int) -> None:
+        _rung[name] = rung + 1
+        note_event(exercise, "hint")
+
+    ladder = Ladder(name, exercise.hints, _rung.get(name, 0), climbed)
+    climbed(ladder.last)
+    if get_ipython() is None:
+        print(ladder.text)
+    else:
+        ladder.show()
 
 
 def predict(question: str, choices: Sequence[object], compute: Callable[[], object]) -> None:

@@ -225,6 +225,10 @@ def test_in_a_kernel_checks_print_or_fail_as_two_to_four_lines_and_nbgrader_scor
     (passed,) = cells[5].outputs
     assert (passed.name, passed.text) == ("stdout", "✓ basic_3 · 2 of 2 points\n")
     assert determine_grade(cells[5])[0] == 2
-    assert cells[6].outputs[0].text.startswith("Hint 1 of 3: ")
+    shown, button = cells[6].outputs
+    assert shown.data["text/plain"].startswith("Hint 1 of 3: ")
+    assert "<b>Hint 1 of 3</b> (where to look)" in shown.data["text/html"]
+    assert button.data["text/plain"] == 'The next one, which rule: hint("basic_3")'
+    assert "application/vnd.jupyter.widget-view+json" in button.data
     assert cells[7].outputs[0].data["text/plain"] == "Predict: How many graphs?\nChoices: 1 · 2"
     assert "application/vnd.jupyter.widget-view+json" in cells[7].outputs[0].data
