@@ -33,8 +33,9 @@ from autograder.grading.quality_table import table
 from autograder.grading.referee import OUTCOMES, Question, decide, heard
 from autograder.grading.warm import ready_cache
 from autograder.nbgrader_config import ROOT
-from autograder.sandbox.bubble import Bubble, require_sandbox
+from autograder.sandbox.bubble import Bubble
 from autograder.sandbox.limits import Limits
+from autograder.sandbox.required import require_sandbox
 from autograder.sandbox.visible import ours, source_of
 
 TABLE = ROOT / "tests" / "grade_quality.md"
@@ -175,7 +176,8 @@ def stamp_of(exercise: Exercise) -> str:
     while left - done:
         module = min(left - done)
         done.add(module)
-        left |= {other for other, _ in ours(source_of(module)) if other.startswith("autograder.exercises.")}
+        used = (other for other, _ in ours(source_of(module)) if other.startswith("autograder.exercises."))
+        left |= {other for other in used if not other.startswith("autograder.exercises.bonus")}
     more = ("judging", "wire", "exercise", "grading.mutate", "grading.equivalence")
     for module in (*sorted(done), *(f"autograder.{name}" for name in more)):
         digest.update(source_of(module).encode())

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from autograder.exercise import STUB, Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
+from autograder.exercises.bonus import pointwise
 from autograder.judging import called, same_numbers
 from compilescope.check_kernel import check_kernel
 from compilescope.facts import Run
@@ -228,4 +229,5 @@ def read_kernel(kernel):
 """
         + _KERNEL,
     ),
+    bonus=pointwise.BONUS,
 )

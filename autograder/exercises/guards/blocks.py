@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
+from autograder.exercises.bonus import regional
 from autograder.exercises.guards.served import always_compiled, compiles_at_most
 from autograder.judging import called, same_numbers
 from compilescope import observe
@@ -143,4 +144,5 @@ EXERCISE = Exercise(
             "return x + self.scale * self.linear(x)",
         ),
     ),
+    bonus=regional.BONUS,
 )

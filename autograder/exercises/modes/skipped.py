@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
+from autograder.exercises.bonus import decode
 from autograder.judging import called, eager_operations, first_call, graphs_made, kind_of, none_outside, same_numbers
 from compilescope import observe
 from compilescope.facts import Run, Source
@@ -246,4 +247,5 @@ def averaged(state, x):
     return (x - new).tanh(), new
 """,
     ),
+    bonus=decode.BONUS,
 )
