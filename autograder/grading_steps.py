@@ -7,7 +7,11 @@ a submission whose kernel dies.
 from __future__ import annotations
 
 import copy
+import json
+import shutil
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -16,6 +20,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from nbgrader.api import Gradebook
 from nbgrader.api import Notebook as NotebookRow
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor
+from traitlets import Bool
+
+from autograder.sandbox.kernel import SandboxedKernelManager
+from autograder.sandbox.required import SandboxError, require_sandbox
 
 DEATHS = 5
 """Cells of one submission that may end their kernel; each costs a run from the top."""
@@ -84,10 +92,35 @@ def mend_cells(notebook: NotebookNode, released: Sequence[NotebookNode]) -> list
 
 
 class RunToTheEnd(Execute):
-    """nbgrader's Execute, for submissions that end their kernel: that cell fails, the others run without it."""
+    """nbgrader's Execute, in the sandbox, for submissions that end their kernel: that cell fails, the others run."""
+
+    sandboxed = Bool(True, help="Whether the kernel runs in the sandbox; without it, run only what you trust").tag(
+        config=True
+    )
 
     def preprocess(self, nb: NotebookNode, resources: Any, **options: Any) -> tuple[NotebookNode, Any]:
-        """Run all cells of `nb`. After a death it starts again from the top and leaves the deadly cell out."""
+        """Run all cells of `nb`, in a sandbox unless `sandboxed` says otherwise; what a check cell shows comes from it.
+
+        A machine without a sandbox ends nbgrader with one sentence, and the submission stays as it was.
+        """
+        self._verdicts: Path | None = None
+        if not self.sandboxed:
+            return self._to_the_end(nb, resources, **options)
+        try:
+            require_sandbox("--RunToTheEnd.sandboxed=False")
+        except SandboxError as error:
+            self.log.error(str(error))
+            shutil.rmtree(resources["metadata"]["path"])  # else nbgrader takes it for graded
+            raise SystemExit(1) from None
+        with tempfile.TemporaryDirectory(prefix="course-verdicts-") as folder:
+            self._verdicts = Path(folder, "verdicts.jsonl")
+            self.kernel_manager_class = SandboxedKernelManager
+            lesson = resources["nbgrader"]["assignment"]
+            self.extra_arguments = [f"--lesson={lesson}", f"--verdicts={self._verdicts}"]
+            return self._to_the_end(nb, resources, **options)
+
+    def _to_the_end(self, nb: NotebookNode, resources: Any, **options: Any) -> tuple[NotebookNode, Any]:
+        """After a death it starts again from the top and leaves the deadly cell out."""
         self._left_out: set[int] = set()
         while True:
             self._at = -1
@@ -110,8 +143,29 @@ class RunToTheEnd(Execute):
                 self._leave_out(cell, died=True)
             return cell, resources
         self._at = index
+        before = len(self._judged())
         run: tuple[NotebookNode, Any] = super().preprocess_cell(cell, resources, index)
+        marks = cell.metadata.get("nbgrader", {})
+        if self._verdicts is not None and marks.get("grade") and cell.cell_type == "code":
+            self._put_verdict(cell, marks["grade_id"].removesuffix("_check"), self._judged()[before:])
         return run
+
+    def _judged(self) -> list[dict[str, Any]]:
+        """What the grader outside the kernel has judged so far."""
+        if self._verdicts is None or not self._verdicts.exists():
+            return []
+        return [json.loads(line) for line in self._verdicts.read_text("utf-8").splitlines()]
+
+    def _put_verdict(self, cell: NotebookNode, exercise: str, judged: list[dict[str, Any]]) -> None:
+        """A check cell shows what was judged while it ran, or the error that it raised, and nothing else."""
+        from autograder.grading.gradebook import check_output
+
+        rulings = {verdict["exercise"]: verdict for verdict in judged}
+        errors = [output for output in cell.outputs if output.output_type == "error"]
+        if exercise in rulings or not errors:
+            cell.outputs = [check_output(exercise, rulings, "The check did not reach the grader.")]
+        else:
+            cell.outputs = errors[-1:]
 
     def _leave_out(self, cell: NotebookNode, died: bool) -> None:
         first = cell.source.splitlines()[0] if cell.source else "an empty cell"

@@ -19,8 +19,8 @@ from autograder.grading.journal import Event, Journal
 from autograder.grading.pool import Settings, Task, examine_all, key_of, workers_that_fit
 from autograder.nbgrader_config import ROOT
 from autograder.preflight import SUBMITTED, mend_submission
-from autograder.sandbox.bubble import require_sandbox
 from autograder.sandbox.limits import Limits
+from autograder.sandbox.required import require_sandbox
 
 
 def main_grade(args: argparse.Namespace) -> int:

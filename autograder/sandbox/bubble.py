@@ -21,35 +21,15 @@ from typing import Any
 
 import psutil
 
-from autograder.errors import CourseError
 from autograder.exercise import Exercise
 from autograder.nbgrader_config import ROOT
 from autograder.sandbox import as_nobody
 from autograder.sandbox.job import Job
 from autograder.sandbox.limits import Limits
+from autograder.sandbox.required import SandboxError
 from autograder.sandbox.visible import write_library
 
 START_SECONDS = 120.0
-INSTALL = "Install bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap)"
-
-
-class SandboxError(CourseError):
-    """No sandbox on this machine, or it broke."""
-
-
-def require_sandbox() -> None:
-    """SandboxError, with the remedy, unless bubblewrap is here and may make its namespaces."""
-    remedy = "Or grade answers that you trust with --no-sandbox"
-    if shutil.which("bwrap") is None:
-        raise SandboxError(f"There is no sandbox on this machine. {INSTALL}. {remedy}.")
-    command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        allow = "sysctl kernel.unprivileged_userns_clone=1, or Ubuntu's AppArmor profile for bwrap"
-        raise SandboxError(
-            f"bubblewrap may not make a sandbox here ({said}). Allow user namespaces ({allow}). {remedy}."
-        )
 
 
 def bwrap_command(library: Path, cache: Path, gpu: bool) -> tuple[list[str], list[Path]]:
@@ -163,19 +143,21 @@ class Bubble:
         self._log.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def start(self, limits: Limits) -> Job:
-        """A fresh process for one exercise of one submission."""
+    def start(self, limits: Limits, *doors: socket.socket) -> Job:
+        """A fresh process for one exercise of one submission. One that is to be a kernel gets its `doors` with it."""
         self._wait_until_ready()
         self._number += 1
         channel, theirs = socket.socketpair()
         reading, writing = os.pipe()
         order = {"start": self._number, "limits": asdict(limits), "gpu": self._gpu, "isolated": self._isolated}
         try:
-            socket.send_fds(self._control, [json.dumps(order).encode()], [theirs.fileno(), writing])
+            descriptors = [theirs.fileno(), writing, *(door.fileno() for door in doors)]
+            socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
         except OSError as error:
             raise self._broken() from error
         finally:
-            theirs.close()
+            for end in (theirs, *doors):
+                end.close()
             os.close(writing)
         return Job(self, self._number, limits, channel, reading)
 

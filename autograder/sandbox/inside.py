@@ -6,6 +6,7 @@ says ``{"cell": index}`` before each cell, ``{"cell error": [index, words]}`` af
 and last ``{"found": values}`` or ``{"not yet": [ran, got, wanted, look]}`` or ``{"error": sentence}``. Then the grader
 may send ``{"canary": source, "asked": values, …}`` and gets one of the three again, until it closes the channel. Where
 the cells were its own it may send ``{"export": 1}`` and gets ``{"cache": tar}``, what they left in the compile caches.
+For a race see `laps`.
 All of that comes from the submission's own process: it says what it likes, and nothing it says is an expected value.
 """
 
@@ -19,10 +20,11 @@ import socket
 import struct
 import sys
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from autograder.sandbox.laps import Racer
 from autograder.sandbox.namespaces import CACHE, TRUSTED
 from autograder.wire import Limits as MessageLimits
 from autograder.wire import WireError, decode, encode
@@ -53,8 +55,9 @@ def preload() -> None:
     torch.compiler.reset()
 
 
-def run(channel: int, output: int, folder: str = "/tmp/work") -> None:
-    """The job, from its first frame to the last, in `folder`."""
+def run(descriptors: Sequence[int], folder: str = "/tmp/work") -> None:
+    """The job, from its first frame to the last, in `folder`; `descriptors`: channel, output, a kernel's doors."""
+    channel, output, *doors = descriptors
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
@@ -64,17 +67,26 @@ def run(channel: int, output: int, folder: str = "/tmp/work") -> None:
     os.chdir(folder)
     grader = socket.socket(fileno=channel)
     order = receive(grader)
+    if doors:
+        from autograder.sandbox import kernel_inside
+
+        kernel_inside.serve(grader, socket.socket(fileno=doors[0]), order["kernel"])
+        return
     shell = fresh_shell()
     run_cells(grader, shell, order["cells"])
     send(grader, {"probing": 1})
     sys.stdout.flush()
     sys.stderr.flush()
-    send(grader, outcome(order, shell.user_ns))
+    raced = Racer(shell.user_ns)
+    if "probe" in order:
+        send(grader, outcome(order, shell.user_ns))
     while (order := receive(grader)) is not None:
         from autograder.judge import namespace_of
 
         if "export" in order:
             send(grader, {"cache": packed(CACHE)})
+        elif "lap" in order or "prepare" in order:
+            send(grader, raced.answered(order))
         else:
             send(grader, outcome(order, namespace_of(order["canary"], "canary")))
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from autograder.exercise import Exercise
 
 PACKAGE = Path(__file__).parents[1]
-_SANDBOX = ("__init__", "zygote", "inside", "namespaces", "limits")
+_SANDBOX = ("__init__", "zygote", "inside", "kernel_inside", "laps", "namespaces", "limits")
 ALWAYS = ("wire", "exercise", "judge", "judging", "quiet", "errors", *(f"sandbox.{name}" for name in _SANDBOX))
-"""Modules of this package that a sandbox sees whole; none of them holds an answer."""
+"""Modules of this package that a sandbox sees whole, with those that they import; none of them holds an answer."""
 
 LEARNERS_PACKAGE = '''"""What a lesson calls while it is graded: checks are judged outside, after the cells have run."""
 
@@ -46,13 +46,16 @@ class NotSeparableError(ValueError):
 def write_library(folder: Path, exercises: Iterable[Exercise]) -> None:
     """Write the package ``autograder`` as a sandbox sees it into `folder`."""
     package = folder / "autograder"
-    for name in ALWAYS:
+    for name in whole_modules():
         _copy(PACKAGE / f"{name.replace('.', '/')}.py", package / f"{name.replace('.', '/')}.py")
     (package / "__init__.py").write_text(LEARNERS_PACKAGE)
     wanted: dict[str, set[str]] = {}
     for exercise in exercises:
         module, name = probe_of(exercise)
         wanted.setdefault(module, set()).add(name)
+        if exercise.bonus:
+            prepare = exercise.bonus.prepare
+            wanted.setdefault(prepare.__module__, set()).add(prepare.__name__)
     for module, text in sorted(visible_modules(wanted).items()):
         path = package.joinpath(*module.split(".")[1:]).with_suffix(".py")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,6 +65,17 @@ def write_library(folder: Path, exercises: Iterable[Exercise]) -> None:
             if not (above / "__init__.py").exists():
                 (above / "__init__.py").write_text("")
         path.write_text(text)
+
+
+def whole_modules() -> set[str]:
+    """`ALWAYS`, and what these import of this package; never an exercise."""
+    left, done = set(ALWAYS), set[str]()
+    while left:
+        name = left.pop()
+        done.add(name)
+        used = {other.removeprefix("autograder.") for other, _ in ours(source_of(f"autograder.{name}"))}
+        left |= {other for other in used - done if not other.startswith("exercises")}
+    return done
 
 
 def probe_of(exercise: Exercise) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """The process inside the outer sandbox: imports torch once, then forks a job whenever the grader says so.
 
 Its control socket carries JSON datagrams. From the grader: ``{"start": number, "limits": {…}, "gpu": bool}`` with two
-descriptors (the job's channel, and the pipe for what it prints), and ``{"kill": number, "why": word}``. To the grader:
-``{"ready": true}`` and ``{"ended": number, "status": wait status, "why": word or ""}``.
+descriptors (the job's channel, and the pipe for what it prints; for a kernel also its doors), and ``{"kill": number,
+"why": word}``. To the grader: ``{"ready": true}`` and ``{"ended": number, "status": wait status, "why": word or ""}``.
 Nothing that a submission must not know is ever in this process: jobs inherit its memory.
 """
 
@@ -73,7 +73,7 @@ class Job:
 
 def obey(control: socket.socket, jobs: dict[int, Job]) -> bool:
     """One order of the grader; False when it is gone."""
-    data, descriptors, _, _ = socket.recv_fds(control, 65536, 2)
+    data, descriptors, _, _ = socket.recv_fds(control, 65536, 3)
     if not data:
         return False
     order: dict[str, Any] = json.loads(data)
@@ -103,7 +103,7 @@ def start(limits: Limits, descriptors: list[int], control: socket.socket, gpu: b
             code = as_init(limits, descriptors, gpu)
         else:
             namespaces.set_limits(limits, gpu)
-            inside.run(descriptors[0], descriptors[1], tempfile.mkdtemp())
+            inside.run(descriptors, tempfile.mkdtemp())
             code = 0
     except BaseException as error:
         os.write(descriptors[1], f"sandbox: {error}\n".encode())
@@ -126,7 +126,7 @@ def as_init(limits: Limits, descriptors: list[int], gpu: bool) -> int:
     if job == 0:
         namespaces.hide_memory(False)
         namespaces.set_limits(limits, gpu)
-        inside.run(descriptors[0], descriptors[1])
+        inside.run(descriptors)
         os._exit(0)
     for descriptor in descriptors:
         os.close(descriptor)
