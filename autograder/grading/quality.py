@@ -17,7 +17,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -190,8 +190,7 @@ def main(args: argparse.Namespace) -> int:
     lesson = lesson_named(args.lesson).name if args.lesson else None
     chosen = [one for one in everything() if lesson in (None, one.lesson)]
     chosen = [one for one in chosen if not args.only or one.name in args.only]
-    results: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results = {one.name: results[one.name] for one in everything() if one.name in results}
+    results = _read()
     left = [one for one in chosen if args.again or results.get(one.name, {}).get("stamp") != stamp_of(one)]
     left.sort(key=lambda one: results.get(one.name, {}).get("seconds", 0.0))
     print(f"{len(chosen) - len(left)} of {len(chosen)} exercises are measured already.", flush=True)
@@ -206,12 +205,17 @@ def main(args: argparse.Namespace) -> int:
 
 def _take(results: dict[str, dict[str, Any]], found: Quality) -> None:
     """Keep one measurement; another process may have written others meanwhile."""
-    if RESULTS.exists():
-        results |= {name: one for name, one in json.loads(RESULTS.read_text()).items() if name != found.exercise}
+    results |= {name: one for name, one in _read().items() if name != found.exercise}
     results[found.exercise] = asdict(found)
     _write(results)
     survive = f"{len(found.survivors)} survive, {len(found.lucky)} by luck, {len(found.refused)} refused"
     print(f"{found.exercise}: {found.killed} of {found.mutants} mutants killed, {survive}", flush=True)
+
+
+def _read() -> dict[str, dict[str, Any]]:
+    """What was measured before, as far as this version of it counted the same."""
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return {name: one for name, one in stored.items() if set(one) == {each.name for each in fields(Quality)}}
 
 
 def _write(results: dict[str, dict[str, Any]]) -> None:
