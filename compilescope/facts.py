@@ -25,6 +25,7 @@ from compilescope.facts_kernels import Kernel as Kernel
 from compilescope.facts_kernels import NotFused as NotFused
 from compilescope.facts_kernels import Size as Size
 from compilescope.facts_kernels import Source as Source
+from compilescope.facts_reading import read_what_fits, strange
 
 
 @dataclass(frozen=True)
@@ -354,10 +355,17 @@ class Run:
 
     @staticmethod
     def from_json(text: str) -> Run:
-        """A Run from `to_json`'s text. Raises ValueError with a sentence if it is none."""
+        """A Run from `to_json`'s text. Raises ValueError with a sentence if it is none.
+
+        Of a torch version that is not known it holds what fits, and `notes` says what does not.
+        """
         try:
-            return _converter.structure(json.loads(text), Run)
-        except (json.JSONDecodeError, cattrs.BaseValidationError, KeyError, TypeError) as error:
+            stored = json.loads(text)
+            if not strange(stored["origin"].get("torch", "")):
+                return _converter.structure(stored, Run)
+            run, left_out = read_what_fits(_converter, stored, Run)
+            return replace(run, notes=(*run.notes, left_out)) if left_out else run
+        except (json.JSONDecodeError, cattrs.BaseValidationError, KeyError, TypeError, AttributeError) as error:
             raise ValueError("This is no recorded run: write one with Run.to_json().") from error
 
 

@@ -22,6 +22,7 @@ from compilescope.facts import (
     Saved,
     Source,
 )
+from compilescope.facts_reading import strange
 from compilescope.verdicts import Verdict
 
 _IDENTITY = ("ID_MATCH", "TYPE_MATCH", "DICT_VERSION", "DIMENSION_DYNAMIC_MARKING_GUARD")
@@ -34,7 +35,7 @@ _MOST = 8
 
 def describe(run: Run) -> str:
     """What happened, in a few lines: calls, graphs, breaks, what ran as plain Python, kernels, what is not known."""
-    lines = [_headline(run), *run.notes]
+    lines = [_headline(run), *notes(run)]
     lines += _cut(describe_call(call) for call in run.calls)
     lines += _cut(describe_not_compiled(one) for one in run.not_compiled)
     lines += _cut(describe_break(one) for one in run.breaks if not one.in_callee)
@@ -50,6 +51,11 @@ def describe(run: Run) -> str:
     lines += [f"Not known: {fact}. {reason}" for fact, reason in run.missing.items() if reason != NO_GPU]
     lines.append(f"({run.origin.sentence()})")
     return "\n".join(lines)
+
+
+def notes(run: Run) -> tuple[str, ...]:
+    """Sentences for the reader of `run`; one of them if it comes from a torch that compilescope does not know."""
+    return (*filter(None, [strange(run.origin.torch)]), *run.notes)
 
 
 def _headline(run: Run) -> str:

@@ -15,7 +15,7 @@ from compilescope.explorer.picture import Picture, draw
 from compilescope.explorer.story import Chapter, Seam, chapters, graph_count, headline, nothing
 from compilescope.explorer.targets import Learner, target_name
 from compilescope.facts import STAGES, Kernel, Run, Source
-from compilescope.text import size
+from compilescope.text import notes, size
 
 STAGE_NAMES = {
     "dynamo": "Dynamo",
@@ -55,7 +55,7 @@ class Page:
         """The stage to show first: the one that the kernels were made from, if there are kernels."""
         there = {stage for _, stage in self.pictures}
         order = _FIRST_CHOICE if self.run.code else ("dynamo", *_FIRST_CHOICE)
-        return next((stage for stage in order if stage in there), "dynamo")
+        return next((stage for stage in (*order, *sorted(there)) if stage in there), "dynamo")
 
     def shows(self, stage: str) -> bool:
         """Whether that stage is a tab: for a pretended GPU only those that differ from this machine's."""
@@ -91,7 +91,7 @@ def data(pages: list[Page], *, ptx: bool = False) -> dict[str, Any]:
             "name": page.name,
             "origin": page.run.origin.sentence(),
             "head": headline(page.run),
-            "notes": list(page.run.notes),
+            "notes": list(notes(page.run)),
             "stage": page.first_stage(),
             "parts": [_part(page, chapter, lines, store, ptx) for chapter in page.chapters],
         }
@@ -103,10 +103,19 @@ def data(pages: list[Page], *, ptx: bool = False) -> dict[str, Any]:
         "empty": not graph_count(run),
         "src": [_text(text) for text in lines.texts],
         "targets": targets,
-        "stages": {stage: STAGE_NAMES[stage] for stage in STAGES},
+        "stages": {stage: stage_name(stage) for stage in (*STAGES, *_strange_stages(pages))},
         "pics": values,
         "at": places,
     }
+
+
+def stage_name(stage: str) -> str:
+    """``post-grad`` for ``post_grad``; a stage that a later torch made up is called as it is."""
+    return STAGE_NAMES.get(stage, stage)
+
+
+def _strange_stages(pages: Iterable[Page]) -> list[str]:
+    return sorted({stage for page in pages for _, stage in page.pictures} - set(STAGES))
 
 
 class Lines:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from compilescope.explorer import labels
 from compilescope.explorer.code_pane import short_name, source_texts
 from compilescope.explorer.coloring import CLOSE, MARKS
-from compilescope.explorer.page import STAGE_NAMES, Page, used_sources
+from compilescope.explorer.page import Page, stage_name, used_sources
 from compilescope.explorer.picture import HEIGHT, Picture, Shape
 from compilescope.explorer.story import Seam, headline, nothing
-from compilescope.text import size
+from compilescope.text import notes, size
 
 COLORS = ("#2f66c9", "#b8540f", "#217a52", "#7a48bd", "#b32d67", "#6d6a00", "#007f8c", "#825532")
 """Of kernel 1, 2, …; then again from the first. Dark enough for text on white."""
@@ -67,6 +67,10 @@ def still(page: Page, others: Sequence[str] = ()) -> str:
     canvas.text(16, 28, headline(page.run), "u h")
     canvas.text(16, 46, page.run.origin.sentence(), "u g")
     canvas.y = 58
+    for note in notes(page.run):
+        for line in textwrap.wrap(note, 96)[:2]:
+            canvas.y += 16
+            canvas.text(16, canvas.y, line, "u g")
     for item in nothing(page.run):
         where = f" (line {item.source.line})" if item.source else ""
         for line in textwrap.wrap(f"{item.function or 'This code'}{where}: {item.reason} {item.remedy}", 96):
@@ -153,7 +157,7 @@ def _graphs(canvas: _Canvas, page: Page, left: float, top: float) -> None:
         for seam in chapter.before:
             y = _seam(canvas, seam, left, y)
         picture = page.picture(chapter.key, stage)
-        name = f"{chapter.name}  {chapter.compiled.function}  {STAGE_NAMES[stage] if picture else ''}"
+        name = f"{chapter.name}  {chapter.compiled.function}  {stage_name(stage) if picture else ''}"
         canvas.text(left, y + 4, name, "u b")
         y += 12
         if picture and len(picture.shapes) <= MOST_SHAPES:
