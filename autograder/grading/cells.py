@@ -50,8 +50,8 @@ def code_cells(notebook: NotebookNode) -> list[Cell]:
 
 
 def needed(cells: Sequence[Cell], names: Sequence[str], end: int) -> list[Cell]:
-    """The cells that define `names` as they are at place `end`, and what those cells use; no check cells."""
-    some = [cell for cell in cells if not cell.is_check]
+    """The cells above place `end` that define `names`, and what those cells use; no check cells."""
+    some = [cell for cell in cells if not cell.is_check and cell.place < end]
     left = [(name, end) for name in names]
     seen: set[tuple[str, int]] = set()
     taken: dict[int, Cell] = {}
@@ -79,9 +79,9 @@ def _definers(cells: Sequence[Cell], name: str, limit: int) -> Iterator[Cell]:
     yield from (cell for cell in cells if start < cell.place < max(limit, start) and name in cell.changes)
 
 
-def whole(cells: Sequence[Cell]) -> list[Cell]:
-    """All cells but the checks."""
-    return [cell for cell in cells if not cell.is_check]
+def whole(cells: Sequence[Cell], end: int) -> list[Cell]:
+    """All cells above place `end` but the checks."""
+    return [cell for cell in cells if not cell.is_check and cell.place < end]
 
 
 def own_cells(cells: Sequence[Cell], released: NotebookNode) -> set[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -12,9 +13,12 @@ import psutil
 from nbformat import NotebookNode
 
 from autograder.build import Lesson
+from autograder.exercise import Exercise
 from autograder.exercises import of_lesson
 from autograder.grading import cells
+from autograder.grading.lease import gpu_lease, gpus_here
 from autograder.grading.referee import Question, Ruling, rule
+from autograder.grading.speed import bonus_of
 from autograder.grading.warm import ready_cache, wanted_facts
 from autograder.grading_steps import mend_cells
 from autograder.preflight import Unreadable, read_submission
@@ -54,13 +58,17 @@ class Examiner:
         self._questions = {exercise.name: Question.of(exercise) for exercise in exercises}
         warm = ready_cache(cache, self._questions.values(), self.limits) if cache and isolated else None
         self._wanted = wanted_facts(warm) if warm else {}
-        self._bubble = Bubble(exercises, warm, gpu=Path("/dev/nvidiactl").exists(), isolated=isolated)
+        self._start = partial(Bubble, exercises, warm, gpu=gpus_here(), isolated=isolated)
+        self._bubble = self._start()
+        self._ours: Bubble | None = None
 
     def __enter__(self) -> Examiner:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bubble.close()
+        if self._ours:
+            self._ours.close()
 
     def examine(self, student: str, path: Path, key: str) -> Result:
         """Grade the notebook at `path`. A submission can only harm itself; a broken sandbox raises SandboxError."""
@@ -68,7 +76,7 @@ class Examiner:
         problem = ""
         try:
             notebook = read_notebook(path, self.released)
-            rulings = [self.rule_on(exercise.name, notebook) for exercise in self._exercises]
+            rulings = [self._ruling(exercise, notebook) for exercise in self._exercises]
         except Unreadable as error:
             problem = f"{path.name} {error}."
             rulings = []
@@ -84,6 +92,20 @@ class Examiner:
         """The processes that this examiner's sandbox holds now, its outermost ones left out."""
         return self._bubble.processes()
 
+    def _ruling(self, exercise: Exercise, notebook: NotebookNode) -> Ruling:
+        """The ruling; where there is a GPU, also how fast a right answer is on it, which costs and gives no points."""
+        if not gpus_here():
+            return self.rule_on(exercise.name, notebook)
+        with gpu_lease(alone=False):
+            ruling = self.rule_on(exercise.name, notebook)
+        if ruling.passed and exercise.bonus:
+            self._ours = self._ours or self._start()
+            few = self._cells(exercise.name, cells.code_cells(notebook), len(notebook.cells))
+            with gpu_lease(alone=True):
+                said = bonus_of((self._bubble, self._ours), exercise.bonus, [cell.source for cell in few], self.limits)
+            ruling.sentence = f"{ruling.sentence} {said}".strip()
+        return ruling
+
     def rule_on(self, exercise: str, notebook: NotebookNode) -> Ruling:
         """Judge with the cells that the exercise needs; a wrong answer gets a second look with all of them.
 
@@ -91,22 +113,33 @@ class Examiner:
         without defining a name.
         """
         question, code = self._questions[exercise], cells.code_cells(notebook)
-        end = next((cell.place for cell in code if cell.is_check and _checks(cell, exercise)), len(notebook.cells))
-        few = cells.needed(code, question.exercise.asks_for, end)
+        end = _end(code, exercise, len(notebook.cells))
+        few = self._cells(exercise, code, end)
         wanted = self._wanted.get(exercise)
         ruling = rule(self._bubble, question, [cell.source for cell in few], self.limits, wanted)
         left_out = cells.own_cells(code, self.released) - {cell.place for cell in few}
-        other = [cell for cell in cells.whole(code) if cell.place in left_out and not self._answers(cell, question)]
+        other = [
+            cell for cell in cells.whole(code, end) if cell.place in left_out and not self._answers(cell, question)
+        ]
         if ruling.passed or ruling.suspicion or not other:
             return ruling
         again = sorted({cell.place: cell for cell in (*few, *other, *cells.needed(code, _names(other), end))}.items())
         second = rule(self._bubble, question, [cell.source for _, cell in again], self.limits)
         return second if second.passed else ruling
 
+    def _cells(self, exercise: str, code: Sequence[cells.Cell], end: int) -> list[cells.Cell]:
+        """The cells that the exercise needs, as they are at its check."""
+        return cells.needed(code, self._questions[exercise].exercise.asks_for, _end(code, exercise, end))
+
     def _answers(self, cell: cells.Cell, question: Question) -> bool:
         """Whether a cell only answers other exercises."""
         others = {name for one in self._exercises if one is not question.exercise for name in one.asks_for}
         return bool(cell.binds & others)
+
+
+def _end(code: Sequence[cells.Cell], exercise: str, last: int) -> int:
+    """The place of the exercise's check; `last` if it has none."""
+    return next((cell.place for cell in code if cell.is_check and _checks(cell, exercise)), last)
 
 
 def _checks(cell: cells.Cell, exercise: str) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -118,16 +118,24 @@ class Race:
         return calls
 
 
-def raced(bubbles: tuple[Bubble, Bubble], module: str, bonus: Bonus, cells: tuple[str, ...], limits: Limits) -> Pace:
+def bonus_of(bubbles: tuple[Bubble, Bubble], bonus: Bonus, cells: Sequence[str], limits: Limits) -> str:
+    """The sentence about a right answer's race, whatever becomes of it."""
+    try:
+        return raced(bubbles, bonus, cells, limits).sentence(bonus.wanted, bonus.of)
+    except LapFailedError as error:
+        return f"Bonus without points, not raced: {error}."
+
+
+def raced(bubbles: tuple[Bubble, Bubble], bonus: Bonus, cells: Sequence[str], limits: Limits) -> Pace:
     """Race the answer in `cells` against the bonus's reference, each in a sandbox of its own. Raises LapFailedError.
 
     `bubbles`: the one of the submission, and one in which only programs of ours run.
     """
-    asked = plain(bonus.ask(Draw.fresh(module)), strict=True)
+    asked = plain(bonus.ask(Draw.fresh(bonus.prepare.__module__)), strict=True)
     jobs = [bubble.start(limits) for bubble in bubbles]
     try:
         for job, some, reference in zip(jobs, (cells, (bonus.reference,)), (False, True), strict=True):
-            _make_ready(job, module, bonus, some, {**asked, "reference": reference})
+            _make_ready(job, bonus, some, {**asked, "reference": reference})
         mine, reference_lap = (_lap_of(job) for job in jobs)
         race = Race(mine, reference_lap, lambda calls, nonce, values: _is_right(bonus, asked, calls, nonce, values))
         return race.run(bonus.wanted, seconds=limits.wall / 4)
@@ -136,9 +144,9 @@ def raced(bubbles: tuple[Bubble, Bubble], module: str, bonus: Bonus, cells: tupl
             job.end()
 
 
-def _make_ready(job: Job, module: str, bonus: Bonus, cells: tuple[str, ...], asked: Values) -> None:
+def _make_ready(job: Job, bonus: Bonus, cells: Sequence[str], asked: Values) -> None:
     job.send({"cells": list(cells)})
-    order = {"prepare": bonus.prepare.__name__, "module": module, "asked": asked}
+    order = {"prepare": bonus.prepare.__name__, "module": bonus.prepare.__module__, "asked": asked}
     encode(order, strict=True)
     job.send(order)
     answer = heard(job, ("ready", "error"))
