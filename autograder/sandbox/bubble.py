@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +25,7 @@ from autograder.sandbox import as_nobody
 from autograder.sandbox.job import Job
 from autograder.sandbox.limits import Limits
 from autograder.sandbox.required import SandboxError
+from autograder.sandbox.scratch import Scratch
 from autograder.sandbox.visible import write_library
 
 START_SECONDS = 120.0
@@ -103,7 +102,8 @@ class Bubble:
         self, exercises: Iterable[Exercise], cache: Path | None = None, *, gpu: bool = False, isolated: bool = True
     ) -> None:
         self._isolated = isolated
-        self._folder = Path(tempfile.mkdtemp(prefix="course-sandbox-"))
+        self._scratch = Scratch()
+        self._folder = self._scratch.path
         self._gpu, self._number = gpu, 0
         self._folder.chmod(0o755)
         library = self._folder / "library"
@@ -141,7 +141,7 @@ class Bubble:
         self._process.kill()
         self._process.wait()
         self._log.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.remove()
 
     def start(self, limits: Limits, *doors: socket.socket) -> Job:
         """A fresh process for one exercise of one submission. One that is to be a kernel gets its `doors` with it."""

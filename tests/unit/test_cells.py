@@ -42,6 +42,6 @@ def test_the_cells_that_define_f_and_what_they_use(sources, wanted):
     assert places(sources, ["f"]) == wanted
 
 
-def test_what_stands_below_the_check_counts_only_where_nothing_stands_above_it():
+def test_what_stands_below_the_check_does_not_count():
     assert places(["f = 1", "check", "f = 2"], ["f"], end=1) == [0]
-    assert places(["x = 1", "check", "f = 2"], ["f"], end=1) == [2]
+    assert places(["x = 1", "check", "f = 2"], ["f"], end=1) == []
