@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -100,7 +101,8 @@ def _cut(run: Run) -> tuple[Run, list[str]]:
         small = tuple(dataclasses.replace(graph, text="") for graph in graphs if _is_small(graph))
         left_out += [f"a graph of {len(graph.nodes)} nodes" for graph in graphs if not _is_small(graph)]
         compiles.append(_drawn(compiled, small))
-    sources = {file: _lines(text) for file, text in list(run.sources.items())[:2]}
+    cells = [file for file in run.sources if re.fullmatch(r"cell \d{1,4}", file)]  # not the check's own file
+    sources = {file: _lines(run.sources[file]) for file in cells[:2]}
     kept = dataclasses.replace(
         run, compiles=tuple(compiles), breaks=run.breaks[:MOST_COMPILES], calls=run.calls[:MOST_COMPILES],
         not_compiled=run.not_compiled[:3], sources=sources, phases=(), autotuning=(), pretended=(), notes=(),
