@@ -48,7 +48,7 @@ def describe(run: Run) -> str:
         lines.append(describe_cuda_graphs(run.cuda_graphs))
     if run.peak_memory_bytes:
         lines.append(f"Peak memory: {size(run.peak_memory_bytes)} more than before.")
-    lines += [f"Not known: {fact}. {reason}" for fact, reason in run.missing.items() if reason != NO_GPU]
+    lines += describe_missing(run)
     lines.append(f"({run.origin.sentence()})")
     return "\n".join(lines)
 
@@ -56,6 +56,15 @@ def describe(run: Run) -> str:
 def notes(run: Run) -> tuple[str, ...]:
     """Sentences for the reader of `run`; one of them if it comes from a torch that compilescope does not know."""
     return (*filter(None, [strange(run.origin.torch)]), *run.notes)
+
+
+def describe_missing(run: Run) -> list[str]:
+    """``Not known: fact. Why.``, facts of one reason together; without those that need a GPU."""
+    reasons: dict[str, list[str]] = {}
+    for fact, reason in run.missing.items():
+        if reason != NO_GPU:
+            reasons.setdefault(reason, []).append(fact)
+    return [f"Not known: {', '.join(facts)}. {reason}" for reason, facts in reasons.items()]
 
 
 def _headline(run: Run) -> str:

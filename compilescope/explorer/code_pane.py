@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compilescope.explorer.coloring import color_lines
-from compilescope.explorer.links import Links, code_lines, line_links
+from compilescope.explorer.links import Links, code_lines, first_lines, line_links
 from compilescope.explorer.nested import opened
 from compilescope.facts import Code, Compile, Graph, Kernel, Run, Source
 
@@ -35,9 +35,9 @@ class Text:
 def code_text(compiled: Compile, module: int, links: Links) -> Text:
     """The generated module without its imports and its benchmark, kernels colored in their own language."""
     code = compiled.code[module]
-    lines = code.text.split("\n")
+    lines = first_lines(code.text)
     first, last = _range_of_interest(code, lines)
-    shown = min(last, first + MOST_LINES - 1)
+    shown = min(last, len(lines), first + MOST_LINES - 1)
     chunks = _without_remarks(code, first, _marked(code, lines, first, shown))
     mine = [(number, kernel) for number, (at, kernel) in enumerate(links.kernels) if at == module]
     spans = tuple(
@@ -54,10 +54,11 @@ def code_text(compiled: Compile, module: int, links: Links) -> Text:
 
 def graph_text(graph: Graph) -> Text:
     """The graph as PyTorch prints it, each line tied to the node it makes."""
-    lines = graph.text.split("\n")
+    lines = first_lines(graph.text)
     marked = color_lines("\n".join(lines[:MOST_LINES]), "python")
     nodes = tuple((n.line, (n.name,)) for n in opened(graph).graph.nodes if 0 < n.line <= MOST_LINES)
-    left = f"Left out: {len(lines) - MOST_LINES} lines." if len(lines) > MOST_LINES else ""
+    more = graph.text.count("\n") + 1 - len(marked)
+    left = f"Left out: {more} lines." if more > 0 else ""
     return Text(f"{graph.stage.replace('_', '-')} graph", ((1, tuple(marked)),), (), nodes, left)
 
 
@@ -101,26 +102,27 @@ def _excerpt(file: str, text: str, lines: set[int]) -> Text:
     return Text(short_name(file), tuple(chunks))
 
 
-def _range_of_interest(code: Code, lines: list[str]) -> tuple[int, int]:
+def _range_of_interest(code: Code, lines: tuple[str, ...]) -> tuple[int, int]:
     starts = [kernel.lines[0] for kernel in code.kernels if kernel.lines]
     starts += [i for i, line in enumerate(lines, 1) if re.match(r"class Runner|def call\(", line)][:1]
-    first = min(starts, default=1)
+    first = min(*starts, len(lines)) if starts else 1
     while first > 1 and (lines[first - 2].startswith(("#", "@")) or "async_compile." in lines[first - 2]):
         first -= 1
-    last = next((i - 1 for i, line in enumerate(lines, 1) if i > first and _TAIL.match(line)), len(lines))
-    while last > first and not lines[last - 1].strip():
+    whole = code.text.count("\n") + 1
+    last = next((i - 1 for i, line in enumerate(lines, 1) if i > first and _TAIL.match(line)), whole)
+    while first < last <= len(lines) and not lines[last - 1].strip():
         last -= 1
     return first, last
 
 
-def _marked(code: Code, lines: list[str], first: int, last: int) -> list[str]:
+def _marked(code: Code, lines: tuple[str, ...], first: int, last: int) -> list[str]:
     """Lines first to last, each stretch lexed in its own language: a kernel is a string to Python, code to a reader."""
-    language = ["python"] * (len(lines) + 2)
+    language = ["python"] * (last + 2)
     for kernel in code.kernels:
         if kernel.lines and kernel.language == "cpp":
-            for i in range(kernel.lines[0], min(kernel.lines[1], len(lines)) + 1):
+            for i in range(kernel.lines[0], min(kernel.lines[1], last) + 1):
                 language[i] = "cpp"
-    for i in range(1, len(lines) + 1):
+    for i in range(first, last + 1):
         if re.search(r"async_compile\.|^('''|\"\"\")", lines[i - 1]):
             language[i] = "text"
     marked: list[str] = []
@@ -135,7 +137,7 @@ def _marked(code: Code, lines: list[str], first: int, last: int) -> list[str]:
 def _without_remarks(code: Code, first: int, marked: list[str]) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The lines without Inductor's longer remarks between kernels, which repeat the graph as text."""
     inside = {i for k in code.kernels if k.lines for i in range(k.lines[0], k.lines[1] + 1)}
-    text = code.text.split("\n")
+    text = first_lines(code.text)
     chunks: list[tuple[int, list[str]]] = []
     for i, line in enumerate(marked, first):
         remark = i not in inside and text[i - 1].startswith("#") and not text[i - 1].startswith("# Topologically")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from compilescope.facts import Code, Compile, Graph, Kernel, Node, Source
 
@@ -67,12 +68,26 @@ def code_lines(code: Code, kernel: Kernel) -> tuple[int, ...]:
     return tuple(sorted({*range(first, last + 1), *kernel.call_lines}))
 
 
+_MOST_CHARACTERS = 1_000_000
+_LONGEST_LINE = 2_000
+
+
+def first_lines(text: str) -> tuple[str, ...]:
+    """The lines of the first million characters, each cut where it is longer than a reader follows."""
+    return _split(text[:_MOST_CHARACTERS])
+
+
+@lru_cache(maxsize=8)  # each kernel of a module looks at the same text
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " …" for line in text.split("\n"))
+
+
 def line_links(code: Code, kernel: Kernel) -> dict[int, tuple[str, ...]]:
     """Line of `code.text` to the nodes that it computes, where the compiler says so."""
     if not kernel.line_nodes or not kernel.lines or not kernel.source:
         return {}
     body = kernel.source.splitlines()
-    text = code.text.splitlines()
+    text = first_lines(code.text)
     first, last = kernel.lines
     anchor = next((i for i, line in enumerate(body) if line.strip()), 0)
     found = (i for i in range(first, last + 1) if i <= len(text) and text[i - 1].strip() == body[anchor].strip())

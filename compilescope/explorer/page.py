@@ -15,7 +15,7 @@ from compilescope.explorer.picture import Picture, draw
 from compilescope.explorer.story import Chapter, Seam, chapters, graph_count, headline, nothing
 from compilescope.explorer.targets import Learner, target_name
 from compilescope.facts import STAGES, Kernel, Run, Source
-from compilescope.text import notes, size
+from compilescope.text import describe_missing, notes, size
 
 STAGE_NAMES = {
     "dynamo": "Dynamo",
@@ -91,7 +91,7 @@ def data(pages: list[Page], *, ptx: bool = False) -> dict[str, Any]:
             "name": page.name,
             "origin": page.run.origin.sentence(),
             "head": headline(page.run),
-            "notes": list(notes(page.run)),
+            "notes": [*notes(page.run), *describe_missing(page.run)],
             "stage": page.first_stage(),
             "parts": [_part(page, chapter, lines, store, ptx) for chapter in page.chapters],
         }

@@ -13,7 +13,7 @@ from compilescope.explorer.coloring import CLOSE, MARKS
 from compilescope.explorer.page import Page, stage_name, used_sources
 from compilescope.explorer.picture import HEIGHT, Picture, Shape
 from compilescope.explorer.story import Seam, headline, nothing
-from compilescope.text import notes, size
+from compilescope.text import describe_missing, notes, size
 
 COLORS = ("#2f66c9", "#b8540f", "#217a52", "#7a48bd", "#b32d67", "#6d6a00", "#007f8c", "#825532")
 """Of kernel 1, 2, …; then again from the first. Dark enough for text on white."""
@@ -67,7 +67,7 @@ def still(page: Page, others: Sequence[str] = ()) -> str:
     canvas.text(16, 28, headline(page.run), "u h")
     canvas.text(16, 46, page.run.origin.sentence(), "u g")
     canvas.y = 58
-    for note in notes(page.run):
+    for note in (*notes(page.run), *describe_missing(page.run)):
         for line in textwrap.wrap(note, 96)[:2]:
             canvas.y += 16
             canvas.text(16, canvas.y, line, "u g")

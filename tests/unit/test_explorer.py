@@ -166,6 +166,36 @@ def test_an_empty_run_tells_why(run, fragment):
     assert explore(run).html
 
 
+def test_a_cache_hit_without_facts_says_which_are_missing_why_and_what_to_do():
+    reason = 'A cache of torch answered instead of a compile; observe with caches="bypass" to see it.'
+    run = runs.both_targets_run()
+    compiled = replace(run.compiles[0], graphs=run.compiles[0].graphs[:1], code=(), caches={"fx_graph": "hit"})
+    run = replace(run, compiles=(compiled,), pretended=(), missing={"code": reason, "post_grad": reason})
+    said = f"Not known: code, post_grad. {reason}"
+    assert data([Page.of(run)])["targets"][0]["notes"] == [said]
+    assert said in explore(run).text
+    assert "Not known: code, post_grad." in still(Page.of(run))
+    assert len(Page.of(run).picture("0/0", "dynamo").shapes) == 7
+
+
+def test_200_mb_of_generated_code_are_cut_and_said_to_be():
+    run = runs.fused_run()
+    compiled = run.compiles[0]
+    body = "    buf = torch.empty_strided((64, 256), (256, 1))\n" * 4_000_000
+    long = replace(compiled.code[0], text=runs.CODE.replace("    return (buf1,)", body))
+    assert len(long.text) > 200_000_000
+    view = explore(replace(run, compiles=(replace(compiled, code=(long,)),)))
+    assert len(view.html) < 50_000
+    assert "Left out: 2 lines of imports and 3999317 lines of code" in json.dumps(_payload(view.html))
+
+
+def test_a_line_of_200_mb_is_cut():
+    run = runs.fused_run()
+    compiled = run.compiles[0]
+    long = replace(compiled.code[0], text=runs.CODE.replace("(buf1,)", f"({'x' * 200_000_000},)"))
+    assert len(explore(replace(run, compiles=(replace(compiled, code=(long,)),))).html) < 50_000
+
+
 def test_values_kept_for_backward_are_badges_not_edges():
     picture = Page.of(runs.trained_run()).picture("0/0", "forward")
     assert [s.label for s in picture.shapes if s.saved] == ["le"]
