@@ -1,12 +1,13 @@
 """Submissions a minute: `python -m autograder grade` beside `nbgrader autograde`, the same class, the same machine.
 
-``python benchmarks/grading.py [LESSON] --submissions 40 [--cold] -o benchmarks/grading.md``. A class of solved, half
-solved, unsolved and mistaken notebooks is graded by both; scores must be identical. Warm: both had graded one
-submission before. Cold: both begin with empty compile caches. The sandbox's own cost is the median time from a job's
-start to its first word, in the sandbox and without it.
+``python benchmarks/grading.py [LESSON] [--part nbgrader|ours|sandbox]``, on an idle machine; without --part all three
+parts, one after the other. Each part is kept in grading.json as soon as it is measured, and grading.md is written once
+there are three. Both graders begin with empty compile caches and then grade the same again with warm ones. nbgrader
+grades only some of the class, for it takes long; what the others would take it is computed and said so.
 """
 
 import argparse
+import json
 import os
 import platform
 import shutil
@@ -98,50 +99,97 @@ def sandbox_seconds(exercise, isolated, times=15):
     return statistics.median(taken[2:])
 
 
-def both(room, cold):
-    """Seconds of nbgrader and of ours, and whether their scores are the same."""
+def by_nbgrader(room, cache):
+    """nbgrader's own kernels, without our sandbox, on a few of the class: from empty compile caches, then again."""
     lesson = room.lesson.name
-    other = room.root.parent / "by_nbgrader"
-    shutil.copytree(room.root, other)
-    cache = Path(tempfile.mkdtemp())
-    plain = [sys.executable, "-m", "nbgrader", "autograde", lesson]
-    ours = [sys.executable, "-m", "autograder", "grade", lesson, f"--course={room.root}"]
-    if not cold:
-        seconds_of([*plain, "--student=s002"], room, cache, other)
-        seconds_of([*ours, "--only", "s002"], room, cache, ROOT)
-    theirs = seconds_of([*plain, "--force"], room, cache, other)
-    mine = seconds_of([*ours, "--regrade"], room, cache, ROOT)
-    return theirs, mine, scores(other, lesson) == scores(room.root, lesson)
+    command = [sys.executable, "-m", "nbgrader", "autograde", lesson, "--force", "--RunToTheEnd.sandboxed=False"]
+    cold, warm = (seconds_of(command, room, cache, room.root) for _ in range(2))
+    return {"cold": cold, "warm": warm, "scores": scores(room.root, lesson)}
+
+
+def by_us(room, cache):
+    """The whole class: from empty caches, then again."""
+    lesson = room.lesson.name
+    command = [sys.executable, "-m", "autograder", "grade", lesson, f"--course={room.root}", "--regrade"]
+    cold, warm = (seconds_of(command, room, cache, ROOT) for _ in range(2))
+    return {"cold": cold, "warm": warm, "scores": scores(room.root, lesson)}
+
+
+def of_the_sandbox(room, cache):
+    """Median seconds from a job's start to its first word, with isolation and without, and how many jobs there are."""
+    exercises = of_lesson(room.lesson.name)
+    inside, outside = (sandbox_seconds(exercises[0], isolated) for isolated in (True, False))
+    return {"inside": inside, "outside": outside, "jobs": len(exercises)}
+
+
+PARTS = {"nbgrader": by_nbgrader, "ours": by_us, "sandbox": of_the_sandbox}
+
+
+def measured(part, lesson, count):
+    """One part in a classroom of its own, with the machine it ran on."""
+    with tempfile.TemporaryDirectory() as folder:
+        room = classroom_of(lesson, count if part != "sandbox" else 1, Path(folder))
+        found = PARTS[part](room, Path(tempfile.mkdtemp(dir=folder)))
+    return {**found, "submissions": count, "load": os.getloadavg()[0], "lesson": room.lesson.name}
+
+
+def rows(parts, count):
+    """Lines of the table: nbgrader's few, how long the whole class would take it, and ours."""
+    few, ours = parts["nbgrader"], parts["ours"]
+    rest = few["warm"] / few["submissions"] * (count - few["submissions"])
+    for state, theirs in (("cold", few["cold"] + rest), ("warm", few["warm"] + rest)):
+        times = [f"{seconds:.0f} | {60 * count / seconds:.1f}" for seconds in (theirs, ours[state])]
+        yield f"| {state} | {' | '.join(times)} | {theirs / ours[state]:.1f} |"
+
+
+def page(parts):
+    """The Markdown page, once all parts are there."""
+    few, ours, box = (parts[name] for name in PARTS)
+    same = all(ours["scores"].get(student) == score for student, score in few["scores"].items())
+    cost = box["jobs"] * (box["inside"] - box["outside"])
+    loads = ", ".join(f"{name} {one['load']:.1f}" for name, one in parts.items())
+    return "\n".join(
+        [
+            f"# Grading: {ours['submissions']} submissions of {ours['lesson']}",
+            "",
+            "Made by `python benchmarks/grading.py`. A quarter each of unsolved, half solved, solved, and solved with",
+            f"a known mistake. `nbgrader autograde` graded {few['submissions']} of them, in the same proportions, in",
+            f"{few['cold']:.0f} s with cold and {few['warm']:.0f} s with warm caches; each further one is counted as a",
+            "warm one. `python -m autograder grade` graded all.",
+            "",
+            "| caches | s, nbgrader | a minute | s, ours | a minute | times as many |",
+            "|---|---|---|---|---|---|",
+            *rows(parts, ours["submissions"]),
+            "",
+            f"Scores of the {few['submissions']} are {'identical' if same else 'DIFFERENT'}. A job speaks",
+            f"{box['inside']:.3f} s after its start in the sandbox and {box['outside']:.3f} s without: {cost:.2f} s",
+            f"for the {box['jobs']} jobs of a submission. {len(os.sched_getaffinity(0))} cores,",
+            f"torch {torch.__version__}, Python {platform.python_version()}, load at the end: {loads}.",
+            "",
+        ]
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lesson", nargs="?", default="3")
     parser.add_argument("--submissions", type=int, default=40)
-    parser.add_argument("--cold", action="store_true")
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--of-nbgrader", type=int, default=8, help="of these, how many nbgrader grades (default 8)")
+    parser.add_argument("--part", choices=PARTS, action="append", help="this part only; others stay as they were")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "benchmarks" / "grading.md")
     args = parser.parse_args()
     os.environ["COURSE_SECRET"] = "benchmark"
-    with tempfile.TemporaryDirectory() as folder:
-        room = classroom_of(args.lesson, args.submissions, Path(folder))
-        theirs, mine, same = both(room, args.cold)
-    exercise = of_lesson(room.lesson.name)[0]
-    inside, outside = (sandbox_seconds(exercise, isolated) for isolated in (True, False))
-    state = "cold" if args.cold else "warm"
-    text = f"""# Grading: {args.submissions} submissions of {room.lesson.name}, {state} caches
-
-| | seconds | submissions a minute |
-|---|---|---|
-| `nbgrader autograde` | {theirs:.0f} | {60 * args.submissions / theirs:.1f} |
-| `python -m autograder grade` | {mine:.0f} | {60 * args.submissions / mine:.1f} |
-
-{theirs / mine:.1f} times as many; scores {"identical" if same else "DIFFERENT"}. A job speaks {inside:.3f} s after its
-start in the sandbox, {outside:.3f} s without it. {len(os.sched_getaffinity(0))} cores, torch {torch.__version__},
-Python {platform.python_version()}, load {os.getloadavg()[0]:.1f} at the end.
-"""
-    print(text)
-    if args.output:
-        args.output.write_text(text)
+    kept = args.output.with_suffix(".json")
+    parts = json.loads(kept.read_text()) if kept.exists() else {}
+    for part in args.part or PARTS:
+        found = measured(part, args.lesson, args.of_nbgrader if part == "nbgrader" else args.submissions)
+        parts[part] = json.loads(json.dumps(found))
+        parts = {name: parts[name] for name in PARTS if name in parts}
+        kept.write_text(json.dumps(parts, indent=1) + "\n")
+        print(part, {name: value for name, value in parts[part].items() if name != "scores"}, flush=True)
+    if len(parts) == len(PARTS):
+        args.output.write_text(page(parts))
+        print(page(parts))
 
 
 if __name__ == "__main__":
