@@ -19,6 +19,7 @@ COMMANDS = {
     "preflight": ("preflight", "main", "mend submissions that nbgrader cannot read"),
     "grade": ("grading.command", "main_grade", "grade a class's submissions in a sandbox, into nbgrader's gradebook"),
     "quality": ("grading.quality", "main", "how sure a grade is: mutants, mistakes and right answers of each exercise"),
+    "similar": ("grading.similar", "main", "answers of a class that are nearly the same: a hint, not a verdict"),
     "status": ("grading.status", "main", "who is graded, how fast, what failed"),
 }
 """Command to its module in this package, its function, and its help; a module is imported only for its own command."""
@@ -41,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     of["progress"].add_argument("--class", dest="of_class", action="store_true", help="one line a student in FOLDER")
     of["preflight"].add_argument("lesson", metavar="LESSON")
     add_grading(of["grade"], of["status"])
+    add_similar(of["similar"])
     of["quality"].add_argument("lesson", metavar="LESSON", nargs="?", help="one lesson; all without it")
     of["quality"].add_argument("--only", nargs="+", metavar="EXERCISE", help="these exercises only")
     of["quality"].add_argument("--mutants", type=int, default=40, metavar="N", help="of each exercise (default 40)")
@@ -67,6 +69,16 @@ def add_grading(grade: argparse.ArgumentParser, status: argparse.ArgumentParser)
     grade.add_argument("--no-sandbox", action="store_true", help="without isolation: only for answers of your own")
     status.add_argument("--watch", action="store_true", help="every two seconds")
     status.add_argument("--page", metavar="FILE", help="also as an HTML page")
+
+
+def add_similar(similar: argparse.ArgumentParser) -> None:
+    """The options of `similar`."""
+    similar.add_argument("lesson", metavar="LESSON", help="01_basic_compile, or 1")
+    similar.add_argument("--course", metavar="FOLDER", help="the course's folder, if it is not this one")
+    similar.add_argument("--only", nargs="+", metavar="EXERCISE", help="these exercises only")
+    similar.add_argument("--threshold", type=float, default=0.9, metavar="X", help="from 0 to 1 (default 0.9)")
+    similar.add_argument("--csv", metavar="FILE", help="also as CSV")
+    similar.add_argument("--page", metavar="FILE", help="also as an HTML page with both answers")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

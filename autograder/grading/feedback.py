@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import bleach
+from nbconvert.exporters import HTMLExporter
 from nbconvert.filters import markdown2html
 from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
@@ -23,7 +24,6 @@ from traitlets import Unicode
 from autograder.exercise import Exercise
 from autograder.exercises import find
 
-TEMPLATES = Path(__file__).parent / "templates"
 LARGEST_PAGE = 1_500_000
 """Bytes that a feedback page of a lesson stays under; nbgrader's own style sheets take a third of it."""
 
@@ -43,6 +43,10 @@ def _may_stay(tag: str, name: str, value: str) -> bool:
     if tag == "img" and name == "src":  # a picture from elsewhere tells its owner who looks, and when
         return value.startswith(("data:image/png", "data:image/jpeg"))
     return name in _ATTRIBUTES["*"] or name in _ATTRIBUTES.get(tag, ())
+
+
+class FeedbackExporter(HTMLExporter):
+    """nbgrader's feedback page; nbgrader_config gives it a template that asks nobody for scripts."""
 
 
 class SafeOutputs(Preprocessor):

@@ -1,19 +1,19 @@
 """What a student reads: the sentence, the picture of their own graph beside the wanted facts, hints; nothing else."""
 
 import dataclasses
-import json
 from html.parser import HTMLParser
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import nbformat
 import pytest
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_output
 
 from autograder.exercises import find
 from autograder.grading import feedback, picture
-from classroom import LESSON, SMALL_LESSON, cell_of, solve, unsolved
+from classroom import LESSON
 from compilescope.facts import Compile, Graph, GraphBreak, Node, Origin, Run, Source
+from graded import grade
 
 ATTACK = '<script>document.title="owned"</script><img src=x onerror="document.title=1">"\'&'
 ORIGIN = Origin("live", "CPU", "2.13.0")
@@ -126,25 +126,8 @@ def test_a_submission_cannot_put_scripts_pictures_or_links_to_scripts_into_a_pag
 
 @pytest.fixture(scope="module")
 def page(classroom):
-    """The feedback of a student whose first two answers are wrong, graded without a sandbox's cost."""
-    classroom.teaches(SMALL_LESSON)
-    classroom.nbgrader("generate_assignment", "--force", LESSON)
-    notebook = solve(unsolved(classroom.lesson), classroom.lesson, "basic_3")
-    notebook.cells.insert(1, new_markdown_cell(f"# Mine {ATTACK}"))
-    cell_of(notebook, "basic_1").source = "def compile_report(metrics):\n    return None"
-    classroom.hands_in("ann", notebook)
-    rulings = [
-        {"exercise": name, "points": 0, "out_of": 2, "passed": name == "basic_3", "suspicion": "", "output": "",
-         "sentence": f"{name} made 2 graphs; 1 is wanted. Look at line 2.",
-         "picture": picture.picture_of({"run": run_of(name="mul<script>")}, {}) if name == "basic_1" else ""}
-        for name in ("basic_1", "basic_2", "basic_3")
-    ]  # fmt: skip
-    results = classroom.root / "work" / "grading" / LESSON / "results"
-    results.mkdir(parents=True)
-    (results / "ann.json").write_text(json.dumps({"student": "ann", "key": "", "rulings": rulings, "problem": ""}))
-    from autograder.grading.gradebook import Writer
-
-    Writer(classroom.lesson, results).write("ann")
+    """The feedback of a student whose first two answers are wrong."""
+    grade(classroom, {"ann": ["basic_3"]})
     classroom.nbgrader("generate_feedback", LESSON)
     return classroom.feedback("ann")
 

@@ -1,0 +1,83 @@
+"""nbgrader's formgrader on a course that our grader graded: it shows scores and verdicts, and runs no script."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "grading"))
+from classroom import COURSE, LESSON, Classroom
+from conftest import jupyter_lab
+from graded import grade
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A graded course and its JupyterLab: ``course("gradebook")`` is the address of that page of formgrader."""
+    room = Classroom(tmp_path_factory.mktemp("class"))
+    grade(room, {"ann": ["basic_1", "basic_2", "basic_3"], "bob": ["basic_3"]})
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{room.root}/work/gradebook.db", COURSE) as gradebook:
+        submission = gradebook.find_submission_notebook(room.lesson.topic, LESSON, "bob").id
+    with jupyter_lab(room.root) as address:
+        server, _, token = address("").partition("/lab/tree/")
+
+        def page(path):
+            return f"{server}/formgrader/{path.format(submission=submission)}{token}"
+
+        page.lab = address("")
+        yield page
+
+
+def rows(page):
+    """The table of a page of formgrader, row by row, once it is filled."""
+    page.wait_for_selector("tbody tr td:nth-child(2)")
+    return [[cell.strip() for cell in row.inner_text().split("\t")] for row in page.locator("tbody tr").all()]
+
+
+def test_the_gradebook_page_shows_the_average_of_the_class(course, open_page, shot):
+    page = open_page(course("gradebook"))
+    (row,) = rows(page)
+    shot(page, "formgrader_gradebook")
+    assert row[0] == LESSON
+    assert row[2:] == ["2", "4 / 6"]
+
+
+def test_the_list_of_submissions_has_a_score_for_each_student(course, open_page, shot):
+    page = open_page(course(f"gradebook/{LESSON}/basic_compile?show_names"))
+    scores = sorted(row[2] for row in rows(page))
+    shot(page, "formgrader_submissions")
+    assert scores == ["2 / 6", "6 / 6"]
+
+
+def test_the_students_page_names_everybody_with_their_points(course, open_page, shot):
+    page = open_page(course("manage_students"))
+    found = {row[1]: row[3] for row in rows(page)}
+    shot(page, "formgrader_students")
+    assert found == {"ann": "6 / 6", "bob": "2 / 6"}
+
+
+def test_a_submission_shows_verdicts_and_scores_and_runs_nothing_of_it(course, open_page, shot):
+    page = open_page(course("submissions/{submission}"))
+    page.wait_for_selector(".nbgrader_cell")
+    page.wait_for_function("document.querySelector('input.score') && document.querySelector('input.score').placeholder")
+    shot(page, "formgrader_submission")
+    text = page.locator("body").inner_text()
+    assert "basic_1 made 2 graphs; 1 is wanted. Look at line 2." in text
+    scores = page.eval_on_selector_all("input.score", "boxes => boxes.map(box => box.placeholder)")
+    assert scores == ["0", "0", "2"]
+    assert "owned" not in page.title()
+    assert page.evaluate("[...document.scripts].every(script => !script.textContent.includes('owned'))")
+    assert page.locator("img[onerror]").count() == 0
+
+
+def test_formgrader_opens_from_jupyterlabs_menu(course, open_page, shot):
+    page = open_page(course.lab, 1280, 900)
+    page.wait_for_selector(".lm-MenuBar-itemLabel:has-text('Nbgrader')", timeout=60_000)
+    page.click(".lm-MenuBar-itemLabel:has-text('Nbgrader')")
+    page.click(".lm-Menu-itemLabel:has-text('Formgrader')")
+    frame = page.frame_locator("iframe")
+    frame.locator("text=Manage Assignments").first.wait_for(timeout=30_000)
+    frame.locator(f"text={LESSON}").first.wait_for(timeout=30_000)
+    shot(page, "formgrader_in_jupyterlab")
