@@ -15,6 +15,7 @@ import ast
 import hashlib
 import json
 import math
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -49,7 +50,8 @@ class Quality:
     """What was counted for one exercise; what needs a look is listed by name.
 
     `stamp` names the sources that this was measured with, `seconds` is what its right answer took. `lucky`: mutants
-    that some draws miss. `late`: mutants killed by the limit on time.
+    that some draws miss. `late`: mutants killed by the limit on time. `load`: the machine's load average for each core
+    when its right answers had been graded.
     """
 
     exercise: str
@@ -66,7 +68,7 @@ class Quality:
     right: int = 0
     refused: list[str] = field(default_factory=list)
     repeats: int = 0
-    busy: int = 0
+    load: float = 0.0
 
 
 class Measurement:
@@ -121,7 +123,7 @@ class Measurement:
 
 def measure(bubble: Bubble, exercise: Exercise, args: argparse.Namespace) -> Quality:
     """Grade right answers, mistakes and mutants of one exercise."""
-    found = Quality(exercise.name, stamp_of(exercise), repeats=args.repeats, busy=args.busy)
+    found = Quality(exercise.name, stamp_of(exercise), repeats=args.repeats)
     grader = Measurement(bubble, exercise)
     with busy_processes(args.busy):
         for code in exercise.alternatives:
@@ -130,6 +132,7 @@ def measure(bubble: Bubble, exercise: Exercise, args: argparse.Namespace) -> Qua
                 passed, sentence, _ = grader.graded(code)
                 if not passed:
                     found.refused.append(f"`{last_line(code)}`: {sentence}")
+        found.load = round(os.getloadavg()[0] / len(os.sched_getaffinity(0)), 1)
     began = time.monotonic()
     grader.graded(exercise.alternatives[0])
     found.seconds = round(time.monotonic() - began, 1)

@@ -12,9 +12,9 @@ HEAD = f"""# How sure is a grade?
 Made by `make grade-quality`, which grades each program in the sandbox. A mutant is a right answer with one change.
 Killed: it gets no points. Equivalent: it passes on {1 + DRAWS} draws, and on each its facts are those of the right
 answer. By luck: some draws find it out and others do not. A survivor is a gap in a check.
-Right answers are graded several times on fresh draws, with as many busy processes beside them as the last column says.
+Right answers are graded several times on fresh draws; the last column is the machine's load for each core meanwhile.
 
-| exercise | mutants | killed | equivalent | by luck | survivors | mistakes caught | right answers accepted | busy |
+| exercise | mutants | killed | equivalent | by luck | survivors | mistakes caught | right answers accepted | load |
 |---|---|---|---|---|---|---|---|---|
 """
 LISTS = {
@@ -45,7 +45,7 @@ def _rows(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         some += [one["mistakes"] - len(one["passing"]), one["mistakes"]]
         some += [one["right"] - len(one["refused"]), one["right"]]
         total = [before + more for before, more in zip(total, some, strict=True)]
-        yield f"| {name} | {_cells(some)} | {one['busy']} |"
+        yield f"| {name} | {_cells(some)} | {one['load']} |"
     yield f"| all {len(results)} | {_cells(total)} | |"
 
 

@@ -128,7 +128,7 @@ def test_right_answers_mistakes_and_mutants_are_all_counted(monkeypatch):
 def test_the_page_counts_and_lists():
     one = Quality("a_1", mutants=3, killed=1, survivors=["`x` -> `y`"], lucky=["`p` -> `q`"], mistakes=4, right=6)
     page = table({"a_1": dataclasses.asdict(one)})
-    assert "| a_1 | 3 | 1 | 0 | 1 | 1 | 4 of 4 | 6 of 6 | 0 |" in page
+    assert "| a_1 | 3 | 1 | 0 | 1 | 1 | 4 of 4 | 6 of 6 | 0.0 |" in page
     assert "## Survivors\n\n- a_1: `x` -> `y`" in page
 
 
