@@ -13,6 +13,7 @@ from typing import Any
 
 from autograder.exercise import STUB, Answer, Draw, Exercise, NotYet, start_clean
 from autograder.quiet import quiet
+from autograder.time_limit import EndlessAnswerError, time_limit
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,13 @@ def judge(exercise: Exercise, namespace: Mapping[str, Any], draw: Draw | None = 
         try:
             refuse_unsolved(exercise.asks_for, namespace)
             start_clean()
-            found = exercise.check(Answer(namespace), draw or Draw.fresh(exercise.name))
+            with time_limit():
+                found = exercise.check(Answer(namespace), draw or Draw.fresh(exercise.name))
             passed, sentence = True, found or ""
         except NotYet as not_yet:
             sentence = not_yet.sentence()
+        except EndlessAnswerError as endless:
+            sentence = say_endless(exercise.asks_for[0], endless)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # sys.exit() in an answer is an answer that failed
@@ -70,9 +74,17 @@ def say_error(name: str, error: BaseException) -> str:
     """What the learner's own code raised, and on which of their lines; `name` is what was called."""
     text = str(error).strip().splitlines()
     what = f"{type(error).__name__}: {_shorten(text[0])}" if text else type(error).__name__
+    return NotYet(name, f"raised {what}", "the check needs a result", _last_line(name, error)).sentence()
+
+
+def say_endless(name: str, stopped: BaseException) -> str:
+    """The line at which an answer was stopped because it came to no end."""
+    return NotYet(name, "comes to no end", "the check needs a result", _last_line(name, stopped)).sentence()
+
+
+def _last_line(name: str, error: BaseException) -> str:
     steps = [s for s in traceback.extract_tb(error.__traceback__) if _is_the_answer(s.filename)]
-    look = f"Look at line {steps[-1].lineno}, {steps[-1].line}." if steps else f"Call {name} in a new cell to see more."
-    return NotYet(name, f"raised {what}", "the check needs a result", look).sentence()
+    return f"Look at line {steps[-1].lineno}, {steps[-1].line}." if steps else f"Call {name} in a new cell to see more."
 
 
 def _shorten(text: str, words: int = 14) -> str:
