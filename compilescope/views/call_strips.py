@@ -12,7 +12,7 @@ from compilescope.views.display import Display
 
 _STYLE = (
     ".cv .strips td:last-child,.cv .cures td:nth-last-child(3){width:99%}.cv .cures td:last-child{width:auto}"
-    ".cv .cure{font:.94em var(--mono);white-space:nowrap}"
+    ".cv .cure{font:.94em var(--mono);white-space:nowrap}.cv .strips b{white-space:nowrap}"
 )
 """The guard takes what width is left: signs and cures are read at a glance."""
 

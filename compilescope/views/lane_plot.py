@@ -13,6 +13,7 @@ from compilescope.views.figure import COLORS, figure_card, new_figure
 
 _HOST = {"launch": COLORS[0], "wait": "#c9ced6", "compile": COLORS[4]}
 _HATCH = {"wait": "///", "compile": "xx"}
+_KEY = {"wait": "striped: the host waits", "compile": "crossed: it compiles", "clock": "line: a look at the clock"}
 _MOST_NAMED = 12
 
 
@@ -32,24 +33,27 @@ def lane_plot(rows: Mapping[str, Sequence[Span]], origin: Origin | str) -> Displ
         _draw_lanes(axes, spans, top, scale)
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.set_ylim(-2.6 * len(rows) + 1.0, 0.9)
-    axes.set_xlabel(f"{unit} (striped: the host waits; line: a look at the clock)", fontsize=9)
+    drawn = {span.name for spans in rows.values() for span in spans}
+    key = "; ".join(words for name, words in _KEY.items() if name in drawn)
+    axes.set_xlabel(f"{unit} ({key})" if key else unit, fontsize=9)
     text = "\n".join(f"{name}: {describe_spans(spans)}".removeprefix(": ") for name, spans in rows.items())
     said = origin if isinstance(origin, str) else origin.sentence()
     return figure_card(figure, "What the host does, and what the device does", text, said)
 
 
 def describe_spans(spans: Sequence[Span]) -> str:
-    """Like ``3 launches, over on the host after 18 µs; 3 kernels, over on the device after 97 µs``."""
+    """Like ``3 launches, over on the host after 18 µs; 3 kernels, over on the device after 97 µs; clock: 18 µs``."""
     launches = [one for one in spans if one.name == "launch"]
     kernels = [one for one in spans if one.lane == "device"]
-    done = max((one.end for one in kernels), default=0.0)
     looks = [one.start for one in spans if one.name == "clock"]
-    said = "1 launch" if len(launches) == 1 else f"{len(launches)} launches"
-    if launches:
-        said += f", over on the host after {seconds(launches[-1].end)}"
-    said += f"; {count(len(kernels), 'kernel')}, over on the device after {seconds(done)}"
+    said = "nothing launched, nothing ran on the device"
+    if launches or kernels:
+        over = f", over on the host after {seconds(launches[-1].end)}" if launches else ""
+        said = ("1 launch" if len(launches) == 1 else f"{len(launches)} launches") + over
+        done = f", over on the device after {seconds(max(one.end for one in kernels))}" if kernels else ""
+        said += f"; {count(len(kernels), 'kernel')}{done}"
     if len(looks) > 1:
-        said += f"; between the first and the last look at the clock: {seconds(looks[-1] - looks[0])}"
+        said += f"; clock: {seconds(looks[-1] - looks[0])}"
     return said + "."
 
 

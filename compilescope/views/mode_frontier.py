@@ -30,9 +30,15 @@ def mode_frontier(table: ModeTable, *workloads: str) -> Display:
     if labels:
         figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     text = "\n".join(line for name in names for line in _lines(table, name))
-    best = sorted({min(found, key=lambda one: one.steady_us or 0).mode for found in trials.values() if found})
-    title = f"Fastest in steady state: {', '.join(best)}" if best else "No mode reached its steady state"
-    return figure_card(figure, title, text, table.origin.sentence())
+    return figure_card(figure, _title(trials), text, table.origin.sentence())
+
+
+def _title(trials: dict[str, list[Trial]]) -> str:
+    best = {name: min(found, key=lambda one: one.steady_us or 0).mode for name, found in trials.items() if found}
+    if not best:
+        return "No mode reached its steady state"
+    named = [f"{mode} in {name}" for name, mode in best.items()] if len(trials) > 1 else best.values()
+    return f"Fastest in steady state: {', '.join(named)}"
 
 
 def frontier(trials: Sequence[Trial]) -> list[Trial]:
@@ -109,10 +115,12 @@ def _lines(table: ModeTable, name: str) -> list[str]:
     said = [f"{name}:"]
     for one in trials:
         if one.steady_us is None:
-            said.append(f"  {one.mode}: {one.error or 'not measured'}")
+            began = f"starts in {seconds(one.start_s)}, no steady state" if one.start_s else "not measured"
+            said.append(f"  {one.mode}: {one.error or began}")
             continue
         kept = f", keeps {size(one.kept_bytes)}" if one.kept_bytes is not None else ""
         mark = " (frontier)" if one in best else ""
         costs = f"starts in {seconds(one.start_s or 0)}, {seconds(one.steady_us / 1e6)} a call"
         said.append(f"  {one.mode}: {costs}{kept}{mark}")
-    return said
+    tried, every = {one.mode for one in trials}, dict.fromkeys(one.mode for one in table.trials)
+    return [*said, *(f"  {mode}: not tried" for mode in every if mode not in tried)]

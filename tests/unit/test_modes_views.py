@@ -64,6 +64,21 @@ def test_the_frontier_says_the_fastest_its_costs_and_what_failed():
     assert "out of &lt;memory&gt;" in failed.html
 
 
+def test_what_a_recording_lacks_is_said_where_the_frontier_is_shown():
+    once = replace(TRIALS[1], workload="counter", steady_us=None)
+    text = mode_frontier(replace(TABLE, trials=(*TRIALS, once)), "counter").text
+    assert "default: starts in 10.00 s, no steady state" in text
+    assert [line for line in text.splitlines() if "not tried" in line] == [
+        f"  {one.mode}: not tried" for one in TRIALS if one.mode != "default"
+    ]
+
+
+def test_of_several_workloads_each_has_its_own_fastest_mode_in_the_title():
+    faster = replace(TRIALS[0], workload="counter", steady_us=1.0)
+    view = mode_frontier(replace(TABLE, trials=(*TRIALS, faster)), "decode", "counter")
+    assert view.title == "Fastest in steady state: reduce-overhead in decode, eager in counter"
+
+
 def test_the_frontier_needs_no_script_and_no_network():
     html = mode_frontier(TABLE).html
     assert "<script" not in html
