@@ -271,7 +271,7 @@ show(run)
 # operations, its *decompositions*: choose Dynamo, click `gelu`, go back, and see what it became. *Inductor* then put
 # neighbors into one loop, *fusion*, so that most values never reach memory.
 #
-# Below is the generated C++ for this CPU. Choose the H100 above the picture: the same graph as *Triton*.
+# Beside the graph is the C++ that was generated for this CPU. Choose the H100 above it: the same graph as *Triton*.
 
 # %% [markdown]
 # **Change one thing.** Ask for gradients.
@@ -296,7 +296,7 @@ torch.compiler.reset()
 run = observe(loss_and_gradients, fused_loss, *trained, on="h100")
 for graph in run.compiles[0].graphs[:4]:
     names = [node.name for node in graph.calls()]
-    print(f"{graph.stage:9} {len(names):3} operations: {' '.join(names)[:56]}")
+    print(f"{graph.stage:9} {len(names):3} operations: {' '.join(names[:8])}{' …' if len(names) > 8 else ''}")
 show(run)
 
 # %% [markdown]
@@ -417,7 +417,8 @@ show(runs[0])
 # %% [markdown]
 # **What happened.** One graph holds the forward pass and the loss; AOTAutograd made its backward graph at the same
 # time. The second holds the optimizer's update of *all* parameters. `zero_grad()` and the call of `backward()` stay
-# in Python, where they compute next to nothing: PyTorch breaks there on purpose.
+# in Python, where they compute next to nothing: PyTorch breaks there on purpose. (A *frame* without a graph: Dynamo
+# looked at it and found nothing to compute.)
 #
 # The next batches found everything compiled. That is the right boundary: the step inside, the loop, the data and the
 # logging outside.
@@ -478,7 +479,8 @@ for node in run.graphs[0].calls():
 # ### Exercise basic_6 · The right boundary
 #
 # Give back a step for this model and this optimizer. The check trains on a few batches: the loss and its backward
-# must be in one graph, the update in another, later batches compile nothing, and the weights are those of float64.
+# must be in one graph, the update in another, later batches compile nothing, and the weights are those of a training in
+# float64, up to rounding.
 
 # %% exercise="basic_6"
 def make_step(model, optimizer):

@@ -259,7 +259,8 @@ check("timing_3")
 # ## 2.3 How much can fusion win?
 #
 # **The case.** `shift` adds, compares and multiplies. That costs a GPU next to nothing: each number waits for memory.
-# So count *bytes*. `size_of` gives those of a node's result; `on="h100"` writes the kernel that an H100 would run.
+# So count *bytes*. `size_of` gives those of a node's result; `on="h100"` writes the kernel that an H100 would run. (`L_x_`
+# is Dynamo's name for the argument x.)
 
 # %%
 def size_of(node):

@@ -224,7 +224,7 @@ predict(
 for fn in suspects:
     run = first_call(torch.compile(fn, backend="aot_eager"), torch.randn(8))
     stop = run.breaks[0] if run.breaks else None
-    print(f"{fn.__name__:12} graphs: {len(run.graphs)}   {f'{stop.gb}  {stop.reason[:60]}' if stop else 'no break'}")
+    print(f"{fn.__name__:12} graphs: {len(run.graphs)}   {f'{stop.gb}  {stop.reason[:70]}' if stop else 'no break'}")
 
 strict = torch.compile(item, backend="aot_eager", fullgraph=True)
 print("\nitem with fullgraph=True:", len(first_call(strict, torch.randn(8)).graphs), "graph")
@@ -857,7 +857,7 @@ def root(a):
 check("breaks_9")
 
 # %% [markdown]
-# ## Reflection
+# ## Look back
 #
 # Take a model of your own and compile its step with `fullgraph=True`.
 #
@@ -866,7 +866,7 @@ check("breaks_9")
 # - Where do you choose by value, and are both sides expensive?
 
 # %% [markdown]
-# ## Take-away
+# ## Take away
 #
 # - A break ends a graph, lets Python run, and starts another. Results stay right; fusion across it is lost.
 # - `fullgraph=True` while you develop, `explain` and `TORCH_LOGS=graph_breaks` to find, the GB number to look up.

@@ -216,7 +216,8 @@ guard_tree(run)
 # constant there: *specialized*. `mark_dynamic` is a promise, and Dynamo raises if your code breaks it;
 # `maybe_mark_dynamic` gives in, and the symbol tells the line.
 #
-# A comparison with `<` only narrows the range. A loop over `range(len(x))` is unrolled, so it specializes.
+# A comparison with `<` only narrows the range. A loop over `range(len(x))` is unrolled, so it specializes. (In guards
+# `L['x']` is the local variable x, and `G['RATE']` a global.)
 
 # %% [markdown]
 # ### Exercise guards_2 · One compile, one row included

@@ -77,13 +77,17 @@ check("modes_1")
 # ## 5.2 The price list
 #
 # **The case.** Six workloads were run on the H200, each mode from cold caches; for the steady state the modes took turns.
-# (A mode whose tuning took too long has no mark.) The first workload is decoding: a single token through a
-# transformer, again and again.
+# (Where the recording has no steady state of a mode, the mode has no mark.) The first workload is decoding: a single
+# token through a transformer, again and again.
 
 # %%
 print(modes.origin.sentence())
+tried = dict.fromkeys(trial.mode for trial in modes.trials)
 for work in modes.group("modes"):
     print(f"{work.name:16} {work.words}")
+    warm = [trial.mode for trial in modes.of(work.name) if trial.steady_us]
+    if lacks := [mode for mode in tried if mode not in warm]:
+        print(f"{'':16} (no steady state of {', '.join(lacks)})")
 
 # %%
 def fastest(workload):
@@ -158,6 +162,28 @@ mode_frontier(modes, "changing batch", "mutated input")
 # chain the modes with a graph copy a large input to its recorded address, and the copy costs more than any launch.
 # Neither the greatest name nor the newest trick wins everywhere.
 #
+# **Here and now.** The small network once more, in three modes: live on your GPU, to be held against the recording
+# above. Without a GPU you see the recording again.
+
+# %%
+class SmallNetwork(torch.nn.Module):
+    def __init__(self, depth=8, width=256):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.nn.functional.gelu(layer(x))
+        return x
+
+live = modes, "small network"
+if torch.cuda.is_available():
+    network, batch = SmallNetwork().cuda().eval(), torch.randn(16, 256, device="cuda")
+    three = "eager", "default", "reduce-overhead"
+    live = (try_modes(network, batch, modes_wanted=three),)
+mode_frontier(*live)
+
+# %% [markdown]
 # So the answer to "which mode?" needs a second number: *how often will you call it?* Move the sliders: calls, and the
 # memory that a mode may keep. The hatched part of a bar is the start.
 
@@ -384,7 +410,8 @@ cuda_graphs(graphs, "16, 32, 48, 64 MiB")
 # another matter. Only one is alive at a time, so all graphs share one pool, as large as the largest. Parameters of a
 # module are not copied; they do not move.
 #
-# The smallest graph holds some memory, too: see how much in the next cell.
+# (The allocator works in large segments and fills their gaps: one step costs nothing, the next one more.) The smallest
+# graph holds some memory, too: see how much in the next cell.
 
 # %%
 for work in graphs.group("memory"):
