@@ -9,6 +9,7 @@ from typing import Any
 
 from autograder.exercise import Check, Draw, Exercise, NotYet, Values, start_clean
 from autograder.grading.picture import Facts, picture_of
+from autograder.grading.pristine import replaced_in
 from autograder.quiet import quiet
 from autograder.sandbox.bubble import Bubble
 from autograder.sandbox.job import Job
@@ -79,7 +80,8 @@ def rule(
         answer = heard(job, OUTCOMES, ruling.cell_errors)
         passed, ruling.sentence = decide(question, answer, job)
         if passed:
-            ruling.suspicion = _try_canaries(job, question)
+            replaced = replaced_in(job, bubble, limits, question.order, exercise.alternatives[0])
+            ruling.suspicion = f"{_try_canaries(job, question)} {replaced}".strip()
             ruling.passed = not ruling.suspicion
         else:
             ruling.picture = picture_of(answer.get("found"), wanted or {})

@@ -6,6 +6,7 @@ says ``{"cell": index}`` before each cell, ``{"cell error": [index, words]}`` af
 and last ``{"found": values}`` or ``{"not yet": [ran, got, wanted, look]}`` or ``{"error": sentence}``. Then the grader
 may send ``{"canary": source, "asked": values, …}`` and gets one of the three again, until it closes the channel. Where
 the cells were its own it may send ``{"export": 1}`` and gets ``{"cache": tar}``, what they left in the compile caches.
+``{"pristine": 1}`` gets ``{"pristine": state}`` and ``{"watched": 1}`` the names in it, see `pristine`.
 For a race see `laps`.
 All of that comes from the submission's own process: it says what it likes, and nothing it says is an expected value.
 """
@@ -20,12 +21,13 @@ import socket
 import struct
 import sys
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from autograder.sandbox.laps import Racer
 from autograder.sandbox.namespaces import CACHE, TRUSTED
+from autograder.sandbox.pristine import Kept
 from autograder.wire import Limits as MessageLimits
 from autograder.wire import WireError, decode, encode
 
@@ -35,6 +37,8 @@ FROM_GRADER = MessageLimits(size=512_000_000)
 
 FIRST_COMPILE = "import torch\ntorch.compile(lambda x: x.sin() + x.softmax(-1))(torch.ones(8, 8))\n"
 """A small compile by Inductor; its products are in each trusted cache that holds any."""
+KEPT: list[Kept] = []
+"""What `preload` found, for all jobs."""
 PRELOADED = ("IPython.core.interactiveshell", "autograder.judging", "compilescope")
 
 
@@ -44,7 +48,7 @@ def preload() -> None:
 
     from compilescope.torch_internals.warm import import_inductor
 
-    for name in PRELOADED:
+    for name in (*PRELOADED, *probes()):
         importlib.import_module(name)
     import_inductor()
     torch.set_num_threads(1)
@@ -53,6 +57,14 @@ def preload() -> None:
         shutil.copytree(TRUSTED, CACHE, dirs_exist_ok=True)
         exec(FIRST_COMPILE, {})
     torch.compiler.reset()
+    KEPT.append(Kept())
+
+
+def probes() -> Iterator[str]:
+    """The modules of probes that this sandbox shows; none outside of one."""
+    library = Path("/course")
+    for path in sorted(library.glob("autograder/exercises/*/[!_]*.py")):
+        yield ".".join(path.relative_to(library).with_suffix("").parts)
 
 
 def run(descriptors: Sequence[int], folder: str = "/tmp/work") -> None:
@@ -72,6 +84,7 @@ def run(descriptors: Sequence[int], folder: str = "/tmp/work") -> None:
 
         kernel_inside.serve(grader, socket.socket(fileno=doors[0]), order["kernel"])
         return
+    kept = KEPT[-1]
     shell = fresh_shell()
     run_cells(grader, shell, order["cells"])
     send(grader, {"probing": 1})
@@ -85,6 +98,10 @@ def run(descriptors: Sequence[int], folder: str = "/tmp/work") -> None:
 
         if "export" in order:
             send(grader, {"cache": packed(CACHE)})
+        elif "pristine" in order:
+            send(grader, {"pristine": kept.state()})
+        elif "watched" in order:
+            send(grader, {"watched": kept.names})
         elif "lap" in order or "prepare" in order:
             send(grader, raced.answered(order))
         else:
