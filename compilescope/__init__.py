@@ -4,6 +4,7 @@ from compilescope.asking import would_recompile
 from compilescope.assembly import assemble
 from compilescope.bytecode import bytecode
 from compilescope.check_kernel import check_kernel
+from compilescope.contract import contract
 from compilescope.explorer import save_html, show
 from compilescope.facts import Run
 from compilescope.interpret import interpret
@@ -20,6 +21,7 @@ from compilescope.views import (
     autotuning,
     compare,
     compare_entries,
+    contract_report,
     cuda_graphs,
     guard_tree,
     kernel_bars,
@@ -43,6 +45,8 @@ __all__ = [
     "compare",
     "compare_entries",
     "compare_speed",
+    "contract",
+    "contract_report",
     "cuda_graphs",
     "describe",
     "every_rank",

@@ -5,6 +5,7 @@ from compilescope.views.call_strips import strips
 from compilescope.views.call_timeline import timeline
 from compilescope.views.comparison import compare
 from compilescope.views.compile_road import road
+from compilescope.views.contract import contract_report
 from compilescope.views.cuda_graphs import cuda_graphs
 from compilescope.views.depth_cost import depth_cost
 from compilescope.views.display import Display
@@ -23,6 +24,7 @@ __all__ = [
     "autotuning",
     "compare",
     "compare_entries",
+    "contract_report",
     "cuda_graphs",
     "depth_cost",
     "guard_tree",

@@ -1,0 +1,203 @@
+"""capstone_7: the whole contract, for a model with all the faults in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
+from autograder.exercises.capstone.planted import (
+    START,
+    blocks_outside,
+    gpt_of,
+    letters_drawn,
+    same_keys,
+    size_drawn,
+)
+from autograder.exercises.capstone.steps import terms_of
+from autograder.exercises.distributed.on_two import ranks_of
+from autograder.judging import called, eager_operations, kind_of, same_numbers
+from compilescope import clauses
+from compilescope.contract import Spread, Terms, Trained, difference, serve, train, whole
+from compilescope.facts_contract import Clause
+
+LABEL = "ready(model)"
+
+
+def ask(draw: Draw) -> Values:
+    """Three or four blocks with a limit that some calls meet, a stream of seven shapes, and three batches."""
+    lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 60) for _ in range(4)), 64]
+    rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
+    even, length = 2 * draw.size(2, 3), draw.size(6, 10)
+    return {
+        **size_drawn(draw, depth=draw.size(3, 4), limit=draw.number(1.8, 2.2)),
+        "stream": [letters_drawn(draw, *shape) for shape in zip(rows, lengths, strict=True)],
+        "text": [letters_drawn(draw, even, length + 1) for _ in range(3)],
+        "rate": draw.number(0.05, 0.15),
+    }
+
+
+def _terms(asked: Values) -> Terms:
+    terms = terms_of(asked)
+    return Terms(asked["stream"], terms.batches, terms.loss, asked["rate"])
+
+
+def _made(answer: Any, asked: Values, device: Any = "cpu") -> Any:
+    given = gpt_of(asked).to(device)
+    model = called(LABEL, answer, given)
+    if not isinstance(model, torch.nn.Module):
+        raise NotYet(LABEL, f"returned {kind_of(model)}", "the model is wanted", "Look at your return line.")
+    return model
+
+
+def probe(answer: Answer, asked: Values) -> Values:
+    """What `compilescope.contract` measures of the answer's model, as values."""
+    terms = _terms(asked)
+    if not callable(answer.ready):
+        called(LABEL, answer.ready)
+    torch.compiler.reset()
+    model = _made(answer.ready, asked)
+    runs = serve(model, terms.stream)
+    with torch.no_grad():
+        outside = list(eager_operations(model, terms.stream[1]))
+    clips = [int(block.clips) for block in model.blocks if isinstance(getattr(block, "clips", None), torch.Tensor)]
+    trained = train(_made(answer.ready, asked), terms)
+    return {
+        "stream": runs,
+        "results": [run.result for run in runs],
+        "outside": outside,
+        "clips": clips,
+        "keys": list(model.state_dict()),
+        "losses": trained.losses,
+        "ranks": ranks_of(LABEL, _on_rank, answer.ready, asked),
+    }
+
+
+def _on_rank(ready: Any, asked: Values) -> list[torch.Tensor]:
+    here, mine = torch.get_default_device(), slice(dist.get_rank(), None, dist.get_world_size())
+    model = DistributedDataParallel(_made(ready, asked, here))
+    terms = _terms(asked)
+    batches = [(ids[mine].to(here), targets[mine].to(here)) for ids, targets in terms.batches]
+    train(model, Terms(terms.stream, batches, terms.loss, terms.rate))
+    return [one.detach().clone() for one in model.parameters()]
+
+
+def judge(asked: Values, found: Values) -> str:
+    """Each clause, from facts; numbers and clips of the stream as the plain model has them."""
+    terms = _terms(asked)
+    exact = train(gpt_of(asked).double(), terms)
+    plain = gpt_of(asked).double()
+    with torch.no_grad():
+        for ids, got in zip(terms.stream, found["results"], strict=True):
+            shape = " × ".join(map(str, ids.shape))
+            same_numbers(f"The model on {shape} letters", got, plain(ids), torch.float32)
+    same_keys(LABEL, found["keys"], asked)
+    for clause in _clauses(asked, found, terms, exact):
+        if not clause.kept:
+            look = f"Look at this: {' '.join(clause.why.split()[:14])}" if clause.why else ""
+            raise NotYet(f"{LABEL}, {clause.name}:", clause.found, f"{clause.wanted} is the contract", look)
+    blocks_outside(LABEL, found["outside"])
+    if sum(found["clips"]) == 0 and any(bool(block.clips) for block in plain.blocks):
+        raise NotYet("block.clips", "counts nothing any more", "the count stays", "Look at tame.")
+    return "each clause is kept"
+
+
+def _clauses(asked: Values, found: Values, terms: Terms, exact: Trained) -> list[Clause]:
+    weights = tuple([one.cpu().double() for one in result] for result in found["ranks"]["results"])
+    off = difference(Spread(weights=weights), exact)
+    return [
+        *clauses.of_capture(found["stream"][0]),
+        *clauses.of_stream(found["stream"]),
+        clauses.of_curve(found["losses"], exact.losses),
+        clauses.of_start(found["stream"][0], whole(gpt_of({**asked, "limit": None}), terms.stream[0])),
+        clauses.of_ranks(found["ranks"]["runs"], off),
+    ]
+
+
+def _ready(each: str, tame: str = "self.clips += x.abs().max() > self.limit", end: str = "return model") -> str:
+    return (
+        START
+        + f"""
+class Ready(Block):
+    def tame(self, x):
+        {tame}
+        return x.clamp(-self.limit, self.limit)
+
+def ready(model):
+    for block in model.blocks:
+        {each}
+    {end}
+"""
+    )
+
+
+_CLASS, _COMPILE = "block.__class__ = Ready", "block.compile(backend='aot_eager')"
+_NUMBERS = "block.number, block.calls = torch.tensor(block.number), torch.tensor(0)"
+
+
+def _lines(*lines: str) -> str:
+    return "\n        ".join(lines)
+
+
+EXERCISE = Exercise(
+    name="capstone_7",
+    lesson="08_capstone",
+    points=4,
+    asks_for=("ready",),
+    check=Check(ask, probe, judge),
+    hints=(
+        "Cure one clause after the other, in the order in which the check names them. contract(...) shows all at once.",
+        "A block has three faults: the branch in tame, and two Python numbers. Then compile each block in place: what "
+        "stays outside the graphs, the cache of masks, does no harm.",
+        "class Ready(Block) with a tame of its own; for each block: block.__class__ = Ready, number and calls as "
+        'tensors, block.compile(backend="aot_eager").',
+    ),
+    known_mistakes=(
+        KnownMistake(  # as it was
+            START + "def ready(model):\n    return torch.compile(model, backend='aot_eager')\n", "_orig_mod"
+        ),
+        KnownMistake(_ready(_COMPILE), "graphs"),  # compiled, and nothing cured
+        KnownMistake(_ready(_lines(_CLASS, _COMPILE)), "graphs"),
+        KnownMistake(_ready(_lines(_CLASS, "block.number = torch.tensor(block.number)", _COMPILE)), "calls"),
+        KnownMistake(_ready(_lines(_NUMBERS, _COMPILE)), "breaks"),
+        KnownMistake(  # the whole model
+            _ready(_lines(_CLASS, _NUMBERS), end="model.compile(backend='aot_eager'); return model"),
+            LABEL,
+        ),
+        KnownMistake(_ready(_lines(_CLASS, _NUMBERS, _COMPILE), tame="pass"), "counts nothing"),
+        KnownMistake(_ready(_lines(_CLASS, _NUMBERS, _COMPILE.replace("')", "', dynamic=False)"))), "compile"),
+        KnownMistake(_ready(_lines(_CLASS, _NUMBERS)), "nothing was compiled"),
+        KnownMistake(_ready(_lines(_CLASS, _NUMBERS, _COMPILE.replace("aot_eager", "eager"))), "compiles nothing"),
+        KnownMistake(_ready(_lines(_CLASS, _NUMBERS, _COMPILE), end="return None"), "returned None"),
+        KnownMistake(  # clipping is off
+            _ready(_lines(_NUMBERS, "block.limit = None", _COMPILE)), "float64 result"
+        ),
+    ),
+    alternatives=(
+        _ready(_lines(_CLASS, _NUMBERS, _COMPILE)),
+        START + """
+def tame(self, x):
+    calm = x.clamp(-self.limit, self.limit)
+    self.clips.add_((calm != x).any())
+    return calm
+
+class Steady(Block):
+    def forward(self, x, mask):
+        q, k, v = self.qkv(self.norm_1(x)).unsqueeze(1).chunk(3, -1)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True).squeeze(1)
+        x = x + self.out(mixed) * self.part
+        return tame(self, x + self.down(F.gelu(self.up(self.norm_2(x)))))
+
+def ready(model):
+    for block in model.blocks:
+        part = torch.tensor(1 / (block.number + 1), device=block.up.weight.device)
+        block.register_buffer("part", part, persistent=False)
+        block.__class__ = Steady
+        block.compile(backend="aot_eager", fullgraph=True)
+    return model
+""",
+    ),
+)  # fmt: skip
