@@ -27,6 +27,7 @@ from traitlets import Unicode
 
 from autograder.build import Lesson
 from autograder.errors import CourseError
+from autograder.grading.gradebook_state import is_missing, known_trouble, trouble_with
 from autograder.nbgrader_config import course_config
 from autograder.preflight import SUBMITTED
 
@@ -115,23 +116,17 @@ class Writer:
 
     def require_assignment(self) -> None:
         """CourseError unless nbgrader knows the lesson's notebook as it was released."""
-        lesson = self.lesson
-        url = str(self.config.CourseDirectory.db_url)
-        there = not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
-        try:
-            if not there:  # to open it would make one
-                raise MissingEntry(url)
-            with Gradebook(self.config.CourseDirectory.db_url, "inside-torch-compile") as gradebook:
-                row = gradebook.find_notebook(lesson.topic, lesson.name)
-                missing = not list(row.grade_cells)
-        except MissingEntry:
-            missing = True
-        except Exception as error:  # a locked, damaged or foreign database: SQLAlchemy's own classes are many
-            words = str(error).splitlines()[0][:160]
-            raise CourseError(
-                f"nbgrader's gradebook cannot be opened: {words}. Close other programs that use it; if it comes from "
-                "another nbgrader, back it up and run: nbgrader db upgrade"
-            ) from error
+        lesson, url = self.lesson, str(self.config.CourseDirectory.db_url)
+        missing = is_missing(url)  # to open it would make one
+        if not missing:
+            trouble = trouble_with(url)
+            if trouble:
+                raise CourseError(trouble)
+            with Gradebook(url, "inside-torch-compile") as gradebook:
+                try:
+                    missing = not list(gradebook.find_notebook(lesson.topic, lesson.name).grade_cells)
+                except MissingEntry:
+                    missing = True
         if missing:
             raise CourseError(
                 f"nbgrader does not know {lesson.name} yet. Run: nbgrader generate_assignment {lesson.name}"
@@ -152,7 +147,8 @@ class Writer:
         try:
             converter.start()
         except (Exception, SystemExit) as error:
-            raise CourseError(f"nbgrader could not write {student}: {lines.last() or error}") from error
+            words = f"nbgrader could not write {student}: {lines.last() or error}"
+            raise CourseError(known_trouble(lines.said) or words) from error
         return "\n".join(lines.warnings)
 
 
@@ -162,12 +158,14 @@ class _Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.warnings: list[str] = []
+        self.said = ""
         self.logger = logging.Logger("nbgrader", logging.WARNING)
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep what is no routine."""
         text = record.getMessage()
+        self.said += text
         if not text.startswith("Removing existing"):
             self.warnings.append(text)
 
