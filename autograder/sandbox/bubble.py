@@ -22,13 +22,14 @@ import psutil
 from autograder.exercise import Exercise
 from autograder.nbgrader_config import ROOT
 from autograder.sandbox import as_nobody
+from autograder.sandbox.gpu_memory import taken_by
 from autograder.sandbox.job import Job
 from autograder.sandbox.limits import Limits
 from autograder.sandbox.required import SandboxError
 from autograder.sandbox.scratch import Scratch
 from autograder.sandbox.visible import write_library
 
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 
 
 def bwrap_command(library: Path, cache: Path, gpu: bool) -> tuple[list[str], list[Path]]:
@@ -76,8 +77,9 @@ def inside(path: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Everything that is in the environment of a job."""
-    return {
+    """Everything that is in the environment of a job; of a grader's own only which GPU it was given."""
+    gpu = {name: value for name, value in os.environ.items() if name == "CUDA_VISIBLE_DEVICES"}
+    return gpu | {
         "PATH": f"{inside(Path(sys.prefix))}/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": "/tmp/home",
         "USER": "student",
@@ -178,6 +180,10 @@ class Bubble:
         """Of the control socket, for `select`."""
         return self._control.fileno()
 
+    def gpu_memory(self) -> int:
+        """Bytes of the GPU's memory that is taken inside; 0 without a GPU."""
+        return taken_by(process.pid for process in self.processes()) if self._gpu else 0
+
     def processes(self) -> list[psutil.Process]:
         """The zygote and its jobs: what bubblewrap's own processes run."""
         everybody = psutil.Process(self._process.pid).children(recursive=True)
@@ -190,7 +196,8 @@ class Bubble:
         try:
             self._ready = bool(self.said().get("ready"))
         except TimeoutError:
-            raise self._broken() from None
+            late = f"The sandbox did not start in {START_SECONDS:.0f} s: this machine is too busy"
+            raise SandboxError(f"{late}. Grade with fewer --workers, or later; nothing is lost.") from None
         self._control.settimeout(None)
 
     def _broken(self) -> SandboxError:

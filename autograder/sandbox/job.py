@@ -15,6 +15,8 @@ from autograder.sandbox.limits import Limits
 from autograder.wire import WireError, decode, encode
 
 _LENGTH = struct.Struct("<Q")
+GPU_LOOK_EVERY = 2.0
+"""Seconds between two looks at the GPU's memory."""
 
 
 class Keeper(Protocol):
@@ -29,6 +31,9 @@ class Keeper(Protocol):
     def fileno(self) -> int:
         """Of the control socket."""
 
+    def gpu_memory(self) -> int:
+        """Bytes of the GPU's memory that is taken inside."""
+
 
 class Job:
     """One process inside. Read `frames` until they end; then `why` says what ended it ("" if it was the answer)."""
@@ -37,7 +42,7 @@ class Job:
         self.limits, self.why, self.output = limits, "", b""
         self._bubble, self._number, self._channel, self._output = bubble, number, channel, output
         self._printed, self._ended, self._closing, self._buffer = 0, False, False, bytearray()
-        self._began = self._step = time.monotonic()
+        self._began = self._step = self._looked = time.monotonic()
         channel.setblocking(False)
         os.set_blocking(output, False)
 
@@ -101,6 +106,11 @@ class Job:
         if left <= 0:
             self.end("cell" if self._step + self.limits.cell <= now else "wall")
             return
+        if now - self._looked > GPU_LOOK_EVERY:
+            self._looked = now
+            if self._bubble.gpu_memory() > self.limits.gpu_memory:
+                self.end("gpu memory")
+                return
         sources: list[Any] = [self._channel, self._output, self._bubble]
         readable, _, _ = select.select([one for one in sources if one != -1], writing, [], min(left, 1.0))
         if self._output in readable:

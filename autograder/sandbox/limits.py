@@ -15,6 +15,8 @@ class Limits:
     """One cell, or one call of the answer."""
     memory: int = 3_000_000_000
     """Private memory of all its processes together."""
+    gpu_memory: int = 8_000_000_000
+    """Memory of the GPU, of all its processes together, where the driver tells whose it is."""
     processes: int = 200
     """Processes and threads together."""
     file: int = 256_000_000
@@ -27,6 +29,7 @@ class Limits:
 
 SAID = {
     "memory": "took more memory than a submission may",
+    "gpu memory": "took more of the GPU's memory than a submission may",
     "processes": "started more processes than a submission may",
     "cell": "did not end in the time that a cell may take",
     "wall": "took longer than a submission may",
