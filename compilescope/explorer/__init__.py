@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from compilescope.explorer.packing import packed
 from compilescope.explorer.page import Page, data
 from compilescope.explorer.static import still
 from compilescope.explorer.story import headline
@@ -32,7 +33,8 @@ def explore(run: Run, *, fold: bool = True, ptx: bool = False, others: Others = 
     pages = [Page.of(one, name, fold=fold) for name, one in found.items()]
     text = describe_targets(found)
     picture = still(pages[0], [summary(page.name, page.run) for page in pages[1:]])
-    html = compose(headline(run), picture, text, package=__name__, names=_SCRIPTS, data=data(pages, ptx=ptx))
+    content = packed(data(pages, ptx=ptx))
+    html = compose(headline(run), picture, text, package=__name__, names=_SCRIPTS, data=content)
     return Display(headline(run), html, text)
 
 

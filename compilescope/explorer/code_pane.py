@@ -14,6 +14,9 @@ from compilescope.facts import Code, Compile, Graph, Kernel, Run, Source
 MOST_LINES = 700
 """Lines shown of one text; the rest is named, and whole in ``run``."""
 _CONTEXT = 3
+_SETTINGS = 160
+_SETTING = re.compile(r"^\s*(triton_meta|inductor_meta)=")
+_IMPORTS = re.compile(r"^(import triton|from torch\._inductor\.|triton_helpers\.set_driver)")
 _TAIL = re.compile(r"^(def get_args\(|def benchmark_compiled_module|if __name__ ==|runner = Runner)")
 
 
@@ -35,7 +38,7 @@ class Text:
 def code_text(compiled: Compile, module: int, links: Links) -> Text:
     """The generated module without its imports and its benchmark, kernels colored in their own language."""
     code = compiled.code[module]
-    lines = first_lines(code.text)
+    lines = tuple(_short_settings(line) for line in first_lines(code.text))
     first, last = _range_of_interest(code, lines)
     shown = min(last, len(lines), first + MOST_LINES - 1)
     chunks = _without_remarks(code, first, _marked(code, lines, first, shown))
@@ -135,18 +138,25 @@ def _marked(code: Code, lines: tuple[str, ...], first: int, last: int) -> list[s
 
 
 def _without_remarks(code: Code, first: int, marked: list[str]) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The lines without Inductor's longer remarks between kernels, which repeat the graph as text."""
+    """The lines without what says nothing here: Inductor's longer remarks, which repeat the graph, kernels' imports."""
     inside = {i for k in code.kernels if k.lines for i in range(k.lines[0], k.lines[1] + 1)}
     text = first_lines(code.text)
     chunks: list[tuple[int, list[str]]] = []
     for i, line in enumerate(marked, first):
-        remark = i not in inside and text[i - 1].startswith("#") and not text[i - 1].startswith("# Topologically")
-        if remark:
+        plain = text[i - 1]
+        if i in inside and _IMPORTS.match(plain):
+            continue
+        if i not in inside and plain.startswith("#") and not plain.startswith("# Topologically"):
             continue
         if not chunks or chunks[-1][0] + len(chunks[-1][1]) != i:
             chunks.append((i, []))
         chunks[-1][1].append(line)
     return tuple((start, tuple(found)) for start, found in chunks)
+
+
+def _short_settings(line: str) -> str:
+    """What a Triton kernel is told of its device and of autotuning fills several screens: its beginning will do."""
+    return line[:_SETTINGS] + " …" if len(line) > _SETTINGS and _SETTING.match(line) else line
 
 
 def _language(code: Code) -> str:

@@ -3,7 +3,7 @@ function explorer(root, css, D) {
 "use strict";
 const twin = root.querySelector("details");
 
-const kept = i => D.pics[D.at[i]]; // by the number that parts know it by
+const stored = D.pics.map(one => one.e ? unpack(one) : one), kept = i => stored[D.at[i]]; // by the number that parts know it by
 root.textContent = "";
 root.className = "cs";
 root.dataset.lmSuppressShortcuts = "true"; // else JupyterLab moves between cells on arrow keys
@@ -202,7 +202,7 @@ function drawing(P, p, part) {
     svg.append(g);
   });
   const list = P.n.map(([name, label, size, x, y, w, op, ks, at, saved]) => ({name: name || label, label, size, x, y, w, op, ks, at, saved, p, from: [], to: [], edges: []}));
-  P.e.forEach(([a, b, d]) => { const e = el("path", {class: "e", d}); svg.append(e); list[a].to.push(list[b]); list[b].from.push(list[a]); list[a].edges.push(e); list[b].edges.push(e); });
+  P.e.forEach(([a, b, line]) => { const e = el("path", {class: "e", d: rounded(line)}); svg.append(e); list[a].to.push(list[b]); list[b].from.push(list[a]); list[a].edges.push(e); list[b].edges.push(e); });
   svg.append(...titles); // after the edges, whose lines would cross them
   for (const n of list) {
     const g = el("g", {class: "n " + n.op + (n.ks.length ? "" : " free"), tabindex: -1, role: "button"});

@@ -1,10 +1,11 @@
-"""Where boxes and edges go: the layered layout of graphlay, as whole pixels and SVG paths."""
+"""Where boxes and edges go: the layered layout of graphlay, in whole pixels."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import graphlay
@@ -27,6 +28,11 @@ _OPTIONS = {
 }
 """From top to bottom, and narrow: a pane is higher than it is wide."""
 
+_SEEN = 1.5
+"""Pixels that a bend must stand off its line to be drawn."""
+
+Line = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True)
 class Box:
@@ -40,17 +46,15 @@ class Box:
 
 @dataclass(frozen=True)
 class Placed:
-    """Centers of the boxes and paths of the edges, in pixels, from the top left corner."""
+    """Centers of the boxes and bends of the edges, in pixels, from the top left corner."""
 
     width: int
     height: int
     centers: dict[str, tuple[int, int]]
-    paths: tuple[str, ...] = field(default=())
-    """SVG path data of each edge, in the order the edges were given."""
+    lines: tuple[Line, ...] = ()
+    """Start, bends and end of each edge, in the order the edges were given."""
     groups: frozenset[str] = frozenset()
     """The groups that do stand together."""
-    lines: tuple[tuple[tuple[float, float], ...], ...] = ()
-    """The points of each edge, before its corners are rounded."""
 
 
 def place(boxes: list[Box], edges: list[tuple[str, str]], margin: int = 22) -> Placed:
@@ -69,9 +73,8 @@ def place(boxes: list[Box], edges: list[tuple[str, str]], margin: int = 22) -> P
         box.name: (round(n["center"]["x"] - left), round(n["center"]["y"] - top))
         for box, n in zip(boxes, tops, strict=True)
     }
-    lines = tuple(tuple((p["x"] - left, p["y"] - top) for p in edge["points"]) for edge in found.edges)
-    paths = tuple(rounded(line) for line in lines)
-    return Placed(round(right - left), round(bottom - top), centers, paths, frozenset(groups), lines)
+    lines = tuple(straightened([(p["x"] - left, p["y"] - top) for p in edge["points"]]) for edge in found.edges)
+    return Placed(round(right - left), round(bottom - top), centers, lines, frozenset(groups))
 
 
 def separable(boxes: list[Box], edges: list[tuple[str, str]]) -> list[str]:
@@ -139,19 +142,17 @@ def _request(boxes: list[Box], edges: list[tuple[str, str]], groups: list[str]) 
     return graph
 
 
-def rounded(points: Sequence[tuple[float, float]]) -> str:
-    """SVG path of a line through `points` whose corners are rounded."""
-    x, y = points[0]
-    path = [f"M{x:.0f} {y:.0f}"]
-    for (ax, ay), (bx, by), (cx, cy) in zip(points, points[1:], points[2:], strict=False):
-        before, after = _toward(bx, by, ax, ay), _toward(bx, by, cx, cy)
-        path.append(f"L{before}Q{bx:.0f} {by:.0f} {after}")
-    x, y = points[-1]
-    path.append(f"L{x:.0f} {y:.0f}")
-    return "".join(path)
+def straightened(points: Sequence[tuple[float, float]]) -> Line:
+    """The line in whole pixels without bends that nobody sees."""
+    kept = [points[0]]
+    for point, after in itertools.pairwise(points[1:]):
+        if _off(point, kept[-1], after) > _SEEN:
+            kept.append(point)
+    return tuple((round(x), round(y)) for x, y in [*kept, points[-1]])
 
 
-def _toward(x: float, y: float, tx: float, ty: float, radius: float = 10) -> str:
-    distance = ((tx - x) ** 2 + (ty - y) ** 2) ** 0.5 or 1.0
-    step = min(radius, distance / 2) / distance
-    return f"{x + (tx - x) * step:.0f} {y + (ty - y) * step:.0f}"
+def _off(point: tuple[float, float], start: tuple[float, float], end: tuple[float, float]) -> float:
+    """Distance of `point` from the straight line between the other two."""
+    (x, y), (ax, ay), (bx, by) = point, start, end
+    length = ((bx - ax) ** 2 + (by - ay) ** 2) ** 0.5 or 1.0
+    return abs((bx - ax) * (ay - y) - (ax - x) * (by - ay)) / length

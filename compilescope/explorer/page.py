@@ -221,7 +221,7 @@ def _picture(picture: Picture, lines: Lines) -> dict[str, Any]:
         "h": picture.height,
         "ops": sum(s.node.op == "call" for s in picture.shapes) + len(picture.hidden),
         "n": nodes,
-        "e": [[index[a], index[b], path] for a, b, path in picture.edges],
+        "e": [[index[a], index[b], [step for point in line for step in point]] for a, b, line in picture.edges],
         "o": [[o.x, o.y, o.width, o.height, o.title, -1 if o.kernel is None else o.kernel] for o in picture.outlines],
         "f": [[[index[name] for name in fold.shown], list(fold.hidden)] for fold in picture.folds],
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from compilescope.explorer import labels
 from compilescope.explorer.folding import Fold, folds
-from compilescope.explorer.layout import Box, Placed
+from compilescope.explorer.layout import Box, Line, Placed
 from compilescope.explorer.links import Links, source_of
 from compilescope.explorer.nested import opened
 from compilescope.explorer.pieces import place_large
@@ -46,13 +46,13 @@ class Outline:
 
 @dataclass(frozen=True)
 class Picture:
-    """A placed graph; `edges` are (source, target, SVG path)."""
+    """A placed graph; `edges` are (source, target, start, bends and end of its line)."""
 
     stage: str
     width: int
     height: int
     shapes: tuple[Shape, ...]
-    edges: tuple[tuple[str, str, str], ...]
+    edges: tuple[tuple[str, str, Line], ...]
     outlines: tuple[Outline, ...]
     folds: tuple[Fold, ...] = ()
     """Equal blocks of which only the first is drawn, in the order of the first outlines that have no kernel."""
@@ -80,9 +80,9 @@ def draw(graph: Graph, compiled: Compile, links: Links, *, fold: bool = True) ->
               links.kernels_of(graph.stage, n.name), n.name in saved, source_of(n, compiled))
         for n in nodes
     )  # fmt: skip
-    paths = tuple((a, b, path) for (a, b), path in zip(edges, placed.paths, strict=False))  # without those of `below`
+    lines = tuple((a, b, line) for (a, b), line in zip(edges, placed.lines, strict=False))  # without those of `below`
     outlines = tuple(_outlines(shapes, group_of, placed, links, repeated, inside.titles))
-    return Picture(graph.stage, placed.width, placed.height, shapes, paths, outlines, tuple(repeated))
+    return Picture(graph.stage, placed.width, placed.height, shapes, lines, outlines, tuple(repeated))
 
 
 def _visible(graph: Graph, hidden: dict[str, str]) -> list[Node]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from functools import lru_cache
 
-from compilescope.explorer.layout import Box, Placed, place, rounded
+from compilescope.explorer.layout import Box, Line, Placed, place, straightened
 
 LARGE = 320
 """Up to this many boxes the graph is laid out as a whole."""
@@ -103,10 +103,10 @@ def _joined(
     }
     right = max(dx + piece.width for piece, (dx, _) in zip(placed, offsets, strict=True))
     height = max(dy + piece.height for piece, (_, dy) in zip(placed, offsets, strict=True))
-    drawn: dict[tuple[str, str], str] = {}
+    drawn: dict[tuple[str, str], Line] = {}
     for piece, own, (dx, dy) in zip(placed, inner, offsets, strict=True):
         for edge, line in zip(own, piece.lines, strict=True):
-            drawn[edge] = rounded([(x + dx, y + dy) for x, y in line])
+            drawn[edge] = tuple((x + dx, y + dy) for x, y in line)
     lanes = 0
     for edge in edges:
         if edge in drawn:
@@ -114,12 +114,12 @@ def _joined(
         (ax, ay), (bx, by) = centers[edge[0]], centers[edge[1]]
         half = box_of[edge[0]].height / 2
         if piece_of[edge[1]] == piece_of[edge[0]] + 1 and by - ay < 160:
-            drawn[edge] = rounded([(ax, ay + half), (bx, by - half)])
+            drawn[edge] = straightened([(ax, ay + half), (bx, by - half)])
         else:
             lane = right + 6 + 5 * (lanes % 8)
             lanes += 1
             start, end = ax + box_of[edge[0]].width / 2, bx + box_of[edge[1]].width / 2
-            drawn[edge] = rounded([(start, ay), (lane, ay + 12), (lane, by - 12), (end, by)])
+            drawn[edge] = straightened([(start, ay), (lane, ay + 12), (lane, by - 12), (end, by)])
     lines = tuple(drawn[edge] for edge in edges)
     groups = frozenset().union(*(piece.groups for piece in placed))
     return Placed(right + (52 if lanes else 0), height, centers, lines, groups)

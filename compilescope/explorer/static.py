@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from compilescope.explorer import labels
 from compilescope.explorer.code_pane import short_name, source_texts
 from compilescope.explorer.coloring import CLOSE, MARKS
+from compilescope.explorer.layout import Line
 from compilescope.explorer.page import Page, stage_name, used_sources
 from compilescope.explorer.picture import HEIGHT, Picture, Shape
 from compilescope.explorer.story import Seam, headline, nothing
@@ -29,10 +30,9 @@ _STYLE = (
     ".m text{text-anchor:middle}.w{fill:#fff;font-size:9px;font-weight:600;text-anchor:middle}"
     "path,rect{fill:#fff;stroke:#999;stroke-linejoin:round}.i path{stroke-dasharray:4 3}.e{fill:none}"
     "path.o{fill-opacity:.06;stroke-dasharray:none}.x text{font-size:10px}.s{fill:#fff4e0;stroke:#c77700}"
-) + "".join(
-    f".c{i} path{{stroke:{ink};stroke-width:1.5}}.c{i} path.o{{fill:{ink}}}.c{i} text{{fill:{ink};font-size:11px}}"
-    for i, ink in enumerate(COLORS)
-)
+    ".k path{stroke:var(--k);stroke-width:1.5}.k path.o{fill:var(--k)}.k text{fill:var(--k);font-size:11px}"
+    "circle{fill:var(--k)}"
+) + "".join(f".c{i}{{--k:{ink}}}" for i, ink in enumerate(COLORS))
 _PATTERN = re.compile(f"[{''.join(MARKS.values())}{CLOSE}]")
 
 
@@ -46,13 +46,12 @@ class _Canvas:
 
     def text(self, x: float, y: float, value: str, kind: str = "", fill: str = "") -> None:
         style = f" style='fill:{fill}'" if fill else ""
-        self.pieces.append(
-            f"<text x='{x:.0f}' y='{y:.0f}' class='{kind}'{style}>{html.escape(value, quote=False)}</text>"
-        )
+        style += f" class='{kind}'" if kind else ""
+        self.pieces.append(f"<text x='{x:.0f}' y='{y:.0f}'{style}>{html.escape(value, quote=False)}</text>")
         self.right = max(self.right, x + len(value) * (9.0 if "h" in kind.split() else 7.3))
 
     def dot(self, x: float, y: float, number: int) -> None:
-        self.pieces.append(f"<circle cx='{x:.0f}' cy='{y:.0f}' r='7' fill='{color(number)}'/>")
+        self.pieces.append(f"<circle cx='{x:.0f}' cy='{y:.0f}' r='7' class='c{number % len(COLORS)}'/>")
         self.pieces.append(f"<text x='{x:.0f}' y='{y + 3:.0f}' class='w'>{number + 1}</text>")
 
 
@@ -188,15 +187,15 @@ def _seam(canvas: _Canvas, seam: Seam, left: float, y: float) -> float:
 
 def _picture(picture: Picture, first: int) -> str:
     """The graph; boxes of one color and all edges are one path each, because the picture travels in every output."""
-    pieces = [f"<path class='e' d='{''.join(path for _, _, path in picture.edges)}'/>"]
+    pieces = [f"<path class='e' d='{''.join(_line(line) for _, _, line in picture.edges)}'/>"]
     groups: dict[str, list[Shape]] = {}
     for shape in picture.shapes:
         other = "x" if shape.node.op == "call" else "i"
-        kind = f"c{(first + shape.kernels[0]) % len(COLORS)}" if shape.kernels else other
+        kind = f"k c{(first + shape.kernels[0]) % len(COLORS)}" if shape.kernels else other
         groups.setdefault(kind, []).append(shape)
     for outline in picture.outlines:
         number = None if outline.kernel is None else first + outline.kernel
-        kind = "x" if number is None else f"c{number % len(COLORS)}"
+        kind = "x" if number is None else f"k c{number % len(COLORS)}"
         title = outline.title if number is None else f"{_circled(number)} {outline.title}"
         pieces.append(
             f"<g class='{kind}'><path class='o' d='{_box(outline.x, outline.y, outline.width, outline.height)}'/>"
@@ -209,6 +208,10 @@ def _picture(picture: Picture, first: int) -> str:
     names = "".join(_text(s.x, s.y - (2 if s.size else -4), s.label) for s in picture.shapes)
     sizes = "".join(_text(s.x, s.y + 11, s.size) for s in picture.shapes if s.size)
     return f"{''.join(pieces)}<g class='m'>{names}<g class='t'>{sizes}</g></g>"
+
+
+def _line(points: Line) -> str:
+    return "M" + " ".join(f"{x} {y}" for x, y in points)
 
 
 def _box(x: int, y: int, width: int, height: int) -> str:

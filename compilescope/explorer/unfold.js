@@ -4,13 +4,13 @@ function unfold(P) {
   const frames = Q.o.filter(o => o[5] < 0);
   P.f.forEach(([shown, hidden], f) => {
     const inside = new Set(shown), frame = frames[f], step = frame[3] + 26, count = hidden.length / shown.length, down = count * step, end = frame[1] + frame[3];
-    const line = (a, b) => { const A = Q.n[a], B = Q.n[b]; return `M${A[3]} ${A[4] + 18}L${B[3]} ${B[4] - 18}`; };
+    const line = (a, b) => { const A = Q.n[a], B = Q.n[b]; return [A[3], A[4] + 18, B[3], B[4] - 18]; };
     const enter = new Set(), leave = new Set(), after = i => !inside.has(i) && Q.n[i][4] > end;
     Q.e.forEach(([a, b]) => { if (!inside.has(a) && inside.has(b) && Q.n[a][6] === "c") enter.add(b); if (inside.has(a) && !inside.has(b)) leave.add(a); });
     const low = Q.n.map((_, i) => after(i));
     Q.n.forEach((n, i) => { if (low[i]) n[4] += down; });
     Q.o.forEach(o => { if (o !== frame && o[1] > end) o[1] += down; });
-    const moved = (d, dy) => d.replace(/([\d.-]+) ([\d.-]+)/g, (_, x, y) => x + " " + (+y + dy));
+    const moved = (line, dy) => line.map((v, i) => i % 2 ? v + dy : v);
     const own = Q.e.filter(([a, b]) => inside.has(a) && inside.has(b));
     Q.e.forEach(e => { if (low[e[0]] && low[e[1]]) e[2] = moved(e[2], down); else if (low[e[1]] && !inside.has(e[0])) e[2] = line(e[0], e[1]); });
     const frameOf = [...frame];

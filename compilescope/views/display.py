@@ -6,6 +6,7 @@ import base64
 import gzip
 import html
 import json
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,8 +21,10 @@ _PAGE = """<!doctype html>
 """
 
 _LOADER = (
-    "(async r=>{const b=Uint8Array.from(atob('PACKED'),c=>c.charCodeAt(0)),"
-    "s=new Blob([b]).stream().pipeThrough(new DecompressionStream('gzip')),"
+    "(async r=>{const t='PACKED',b=new Uint8Array(t.length/5*4);"
+    "for(let i=0;i<t.length;i+=5){let n=0;for(let j=0;j<5;j++)n=n*85+'ALPHABET'.indexOf(t[i+j]);"
+    "new DataView(b.buffer).setUint32(i/5*4,n)}"
+    "const s=new Blob([b.slice(0,LENGTH)]).stream().pipeThrough(new DecompressionStream('gzip')),"
     "[run,css,data]=await new Response(s).json(),e=document.createElement('script');"
     "r.facts=[css,data];e.textContent=run;r.append(e)})(document.currentScript.parentElement)"
 )
@@ -84,21 +87,36 @@ def compose(title: str, svg: str, text: str, *, package: str, names: tuple[str, 
         data: handed to the script as JSON.
     """
     folder, main = files(package), names[-1]
-    script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    script = "\n".join(_shorter((folder / f"{name}.js").read_text(encoding="utf-8")) for name in names)
     css = (folder / f"{main}.css").read_text(encoding="utf-8")
     run = f"(()=>{{{script}\nconst r=document.currentScript.parentElement;{main}(r,...r.facts)}})()"
-    packed = _packed([run, css, data])
     return (
         f'<div class="compilescope"><img alt="{html.escape(title)}" src="{data_uri(svg)}" style="max-width:100%">'
         f"<details><summary>The same as text</summary><pre>{html.escape(text)}</pre></details>"
-        f"<script>{_LOADER.replace('PACKED', packed)}</script></div>"
+        f"<script>{_loader([run, css, data])}</script></div>"
     )
 
 
-def _packed(value: object) -> str:
-    """JSON, compressed: a third of its size in a stored notebook, and free of anything that could end a script."""
+def _shorter(script: str) -> str:
+    """The script without indentation and without lines that are a remark; no string of it goes over lines."""
+    return re.sub(r"^\s*//.*\n|^\s+", "", script, flags=re.M)
+
+
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#%()*+-./:;=?@[]^_{|}~,"
+"""85 characters that HTML, a script's string and JSON all take literally: no ``& < > " ' \\ ! $ ` ``."""
+_TO_OURS = bytes.maketrans(
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~", _ALPHABET.encode()
+)
+
+
+def _loader(value: object) -> str:
+    """A script that unpacks `value`: JSON, compressed to a third, in base 85, which takes 6 % less than base 64."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    packed = gzip.compress(text.encode(), mtime=0)
+    padded = packed + bytes(-len(packed) % 4)
+    ours = base64.b85encode(padded).translate(_TO_OURS).decode()
+    script = _LOADER.replace("ALPHABET", _ALPHABET).replace("LENGTH", str(len(packed)))
+    return script.replace("PACKED", ours)
 
 
 def data_uri(svg: str) -> str:

@@ -1,8 +1,8 @@
-import gzip
+import base64
 import json
 import re
 import sys
-from base64 import b64decode
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from compilescope.explorer.pieces import place_large
 from compilescope.explorer.static import still
 from compilescope.explorer.story import chapters, headline, nothing
 from compilescope.facts import Call, Graph, Run, Source
+from compilescope.views.display import _ALPHABET
 
 sys.path.insert(0, str(Path(__file__).parent))
 import explorer_runs as runs
@@ -97,7 +98,7 @@ def test_a_graph_of_many_hundred_boxes_is_laid_out_in_pieces_that_do_not_overlap
     edges = [(f"n{i}", f"n{i + 1}") for i in range(899)] + [(f"n{i}", f"n{i + 4}") for i in range(0, 890, 5)]
     placed = place_large(boxes, [*edges, ("n3", "n800")])
     assert len(placed.centers) == 900
-    assert len(placed.paths) == len(edges) + 1
+    assert len(placed.lines) == len(edges) + 1
     spots = sorted(placed.centers.values(), key=lambda c: c[1])
     near = [(a, b) for i, a in enumerate(spots) for b in spots[i + 1 : i + 12]]
     assert all(abs(a[1] - b[1]) >= 36 or abs(a[0] - b[0]) >= 60 for a, b in near)
@@ -318,8 +319,13 @@ def test_a_line_outside_the_learners_files_is_no_link():
     assert [n[8] for n in picture["n"] if n[1] == "mm"] == [0]
 
 
+BASE_85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+
+
 def _payload(html):
-    return json.loads(gzip.decompress(b64decode(re.search(r"atob\('([^']+)'", html).group(1))))
+    packed = re.search(r"const t='([^']+)'", html).group(1)
+    theirs = base64.b85decode(packed.translate(str.maketrans(_ALPHABET, BASE_85)))
+    return json.loads(zlib.decompressobj(31).decompress(theirs))  # what pads the last four bytes is left
 
 
 def _kept(content, number):
