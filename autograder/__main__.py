@@ -66,6 +66,9 @@ def add_grading(grade: argparse.ArgumentParser, status: argparse.ArgumentParser)
     grade.add_argument("--memory", type=float, default=3.0, metavar="GB", help="for one submission (default 3)")
     grade.add_argument("--cell", type=float, default=120.0, metavar="S", help="seconds for one cell (default 120)")
     grade.add_argument("--wall", type=float, default=240.0, metavar="S", help="seconds for one exercise (default 240)")
+    grade.add_argument(
+        "--scheduler", metavar="ADDRESS", help="a Dask cluster: its address, its scheduler file, or jobs.yaml"
+    )
     grade.add_argument("--no-sandbox", action="store_true", help="without isolation: only for answers of your own")
     status.add_argument("--watch", action="store_true", help="every two seconds")
     status.add_argument("--page", metavar="FILE", help="also as an HTML page")

@@ -62,12 +62,9 @@ def _make_pages_safe(c: Config, root: Path) -> None:
     steps = ["nbgrader.preprocessors.GetGrades", "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor"]
     c.GenerateFeedback.preprocessors = [*steps, f"{ours}.AddPictures"]
     c.AddPictures.graded = str(root / "work" / "grading")
-    # A class of its own: formgrader, too, reads this file, and has another template for its HTMLExporter.
-    c.GenerateFeedback.exporter_class = f"{ours}.FeedbackExporter"
-    if nbgrader is not None and nbgrader.origin:
+    if nbgrader is not None and nbgrader.origin:  # ours come first: the same pages without MathJax from elsewhere
         theirs = Path(nbgrader.origin).parent / "server_extensions" / "formgrader" / "templates"
-        c.FeedbackExporter.template_name = "course_feedback"
-        c.FeedbackExporter.extra_template_basedirs = [str(Path(__file__).parent / "grading" / "templates"), str(theirs)]
+        c.HTMLExporter.extra_template_basedirs = [str(Path(__file__).parent / "grading" / "templates"), str(theirs)]
 
 
 def _step(name: str) -> str:

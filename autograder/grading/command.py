@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from autograder.build import Lesson, lesson_named
 from autograder.errors import CourseError
+from autograder.grading import pool
 from autograder.grading.journal import Event, Journal
-from autograder.grading.pool import Settings, Task, examine_all, key_of, workers_that_fit
+from autograder.grading.pool import Engine, Settings, Task, key_of, workers_that_fit
+from autograder.grading.stamp import stamp_of
 from autograder.nbgrader_config import ROOT
 from autograder.preflight import SUBMITTED, mend_submission
 from autograder.sandbox.limits import Limits
@@ -27,7 +27,7 @@ def main_grade(args: argparse.Namespace) -> int:
     """Grade all submissions of a lesson, or go on where an earlier call stopped; 1 if something failed."""
     lesson = lesson_named(args.lesson, Path(args.course).resolve() if args.course else ROOT)
     os.chdir(lesson.root)
-    if not args.no_sandbox:
+    if not args.no_sandbox and not args.scheduler:  # a worker elsewhere says what it lacks
         require_sandbox()
     students = submissions(lesson, args.only)
     journal = Journal(lesson)
@@ -40,7 +40,20 @@ def main_grade(args: argparse.Namespace) -> int:
 def settings_of(args: argparse.Namespace, cache: Path) -> Settings:
     """From the command line."""
     limits = Limits(wall=args.wall, cell=args.cell, memory=int(args.memory * 1e9))
-    return Settings(args.workers or workers_that_fit(limits), limits, cache, not args.no_sandbox)
+    return Settings(args.workers or workers_that_fit(limits), limits, cache, not args.no_sandbox, args.scheduler or "")
+
+
+def engine(settings: Settings) -> Engine:
+    """What grades: processes of this machine, or a Dask cluster."""
+    if not settings.scheduler:
+        return pool.examine_all
+    try:
+        from autograder.grading import cluster
+    except ModuleNotFoundError as error:
+        raise CourseError(
+            f"A cluster needs {error.name}: pip install -r requirements/cluster.lock, here and on each worker."
+        ) from error
+    return cluster.examine_all
 
 
 def submissions(lesson: Lesson, only: list[str] | None) -> list[str]:
@@ -77,27 +90,6 @@ def is_open(event: Event | None, key: str, args: argparse.Namespace) -> bool:
     return event.state == "judged" or (event.state == "failed" and args.retry == "failed")
 
 
-def stamp_of(lesson: Lesson) -> str:
-    """Names this grader, this lesson and this secret: another one is another grading."""
-    digest = hashlib.sha256(lesson.learner.read_bytes())
-    digest.update(os.environ.get("COURSE_SECRET", "").encode())
-    for path in sorted(_what_judges(lesson)):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _what_judges(lesson: Lesson) -> Iterator[Path]:
-    """The sources of this grader, and of the lesson's exercises."""
-    package = Path(__file__).parents[1]
-    yield from (package / f"{name}.py" for name in ("wire", "exercise", "judge", "judging", "quiet"))
-    yield from (path for part in ("grading", "sandbox") for path in (package / part).glob("*.py"))
-    listing = package / "exercises" / f"lesson_{lesson.name.split('_')[0]}.py"
-    if listing.exists():
-        yield listing
-        for topic in re.findall(r"autograder\.exercises\.(\w+)", listing.read_text(encoding="utf-8")):
-            yield from (package / "exercises" / topic).glob("*.py")
-
-
 def grade(lesson: Lesson, journal: Journal, tasks: list[Task], settings: Settings, students: int) -> int:
     """Grade the tasks and write the gradebook; 0 if nothing failed."""
     from autograder.grading.gradebook import Writer
@@ -119,7 +111,7 @@ def grade(lesson: Lesson, journal: Journal, tasks: list[Task], settings: Setting
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         bar = progress.add_task(lesson.name, total=len(tasks), completed=len(done))
-        for task, result in examine_all(lesson, [task for task in tasks if task not in done], settings):
+        for task, result in engine(settings)(lesson, [task for task in tasks if task not in done], settings):
             if isinstance(result, str):
                 journal.note("failed", task.student, task.key, result)
                 progress.console.print(f"{task.student}: {result}", markup=False)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import bleach
-from nbconvert.exporters import HTMLExporter
 from nbconvert.filters import markdown2html
 from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
@@ -43,10 +42,6 @@ def _may_stay(tag: str, name: str, value: str) -> bool:
     if tag == "img" and name == "src":  # a picture from elsewhere tells its owner who looks, and when
         return value.startswith(("data:image/png", "data:image/jpeg"))
     return name in _ATTRIBUTES["*"] or name in _ATTRIBUTES.get(tag, ())
-
-
-class FeedbackExporter(HTMLExporter):
-    """nbgrader's feedback page; nbgrader_config gives it a template that asks nobody for scripts."""
 
 
 class SafeOutputs(Preprocessor):

@@ -21,7 +21,8 @@ def gpu_lease(*, alone: bool, folder: Path | None = None) -> Iterator[None]:
 
     Whoever waits for it alone keeps newcomers waiting, too, so that it comes. A grader that is killed gives it back.
     """
-    folder = folder or Path(tempfile.gettempdir(), f"course-gpu-{os.getuid()}")
+    mine = os.environ.get("CUDA_VISIBLE_DEVICES", "all").replace("/", "-")  # a worker may have one GPU of several
+    folder = folder or Path(tempfile.gettempdir(), f"course-gpu-{os.getuid()}-{mine}")
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / "door").open("w") as door, (folder / "room").open("w") as room:
         fcntl.flock(door, fcntl.LOCK_EX)

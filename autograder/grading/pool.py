@@ -12,7 +12,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,19 @@ class Task:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to grade: worker processes, limits of one exercise, the trusted compile cache, and whether to isolate."""
+    """How to grade: worker processes, limits of one exercise, the trusted compile cache, whether to isolate.
+
+    `scheduler` names a Dask cluster, see `cluster`; empty for processes of this machine.
+    """
 
     workers: int = 1
     limits: Limits = field(default_factory=Limits)
     cache: Path | None = None
     isolated: bool = True
+    scheduler: str = ""
+
+
+Engine = Callable[[Lesson, Iterable[Task], Settings], Iterator[tuple[Task, Any]]]
 
 
 def key_of(path: Path, stamp: str) -> str:
@@ -150,5 +157,7 @@ def _work(pipe: Any, lesson: Lesson, settings: Settings) -> None:
                     examiner.__exit__()
                 examiner = None
                 pipe.send(str(error))
+            except OSError as error:  # a full disk, mostly
+                pipe.send(f"{error.strerror}: {error.filename or 'a temporary file'}. Make room, then: --retry failed")
     if examiner is not None:
         examiner.__exit__()

@@ -13,7 +13,7 @@ from graded import grade
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """A graded course and its JupyterLab: ``course("gradebook")`` is the address of that page of formgrader."""
+    """A graded course and its JupyterLab: ``course("formgrader/gradebook")`` is the address of that page."""
     room = Classroom(tmp_path_factory.mktemp("class"))
     grade(room, {"ann": ["basic_1", "basic_2", "basic_3"], "bob": ["basic_3"]})
     from nbgrader.api import Gradebook
@@ -21,23 +21,22 @@ def course(tmp_path_factory):
     with Gradebook(f"sqlite:///{room.root}/work/gradebook.db", COURSE) as gradebook:
         submission = gradebook.find_submission_notebook(room.lesson.topic, LESSON, "bob").id
     with jupyter_lab(room.root) as address:
-        server, _, token = address("").partition("/lab/tree/")
+        server, _, token = address("").partition("/lab/tree/?")
 
         def page(path):
-            return f"{server}/formgrader/{path.format(submission=submission)}{token}"
+            return f"{server}/{path.format(submission=submission)}?{token}"
 
-        page.lab = address("")
         yield page
 
 
 def rows(page):
     """The table of a page of formgrader, row by row, once it is filled."""
-    page.wait_for_selector("tbody tr td:nth-child(2)")
+    page.wait_for_selector("tbody tr td:nth-child(3)")
     return [[cell.strip() for cell in row.inner_text().split("\t")] for row in page.locator("tbody tr").all()]
 
 
 def test_the_gradebook_page_shows_the_average_of_the_class(course, open_page, shot):
-    page = open_page(course("gradebook"))
+    page = open_page(course("formgrader/gradebook"))
     (row,) = rows(page)
     shot(page, "formgrader_gradebook")
     assert row[0] == LESSON
@@ -45,21 +44,21 @@ def test_the_gradebook_page_shows_the_average_of_the_class(course, open_page, sh
 
 
 def test_the_list_of_submissions_has_a_score_for_each_student(course, open_page, shot):
-    page = open_page(course(f"gradebook/{LESSON}/basic_compile?show_names"))
+    page = open_page(course(f"formgrader/gradebook/{LESSON}/basic_compile"))
     scores = sorted(row[2] for row in rows(page))
     shot(page, "formgrader_submissions")
     assert scores == ["2 / 6", "6 / 6"]
 
 
 def test_the_students_page_names_everybody_with_their_points(course, open_page, shot):
-    page = open_page(course("manage_students"))
+    page = open_page(course("formgrader/manage_students"))
     found = {row[1]: row[3] for row in rows(page)}
     shot(page, "formgrader_students")
     assert found == {"ann": "6 / 6", "bob": "2 / 6"}
 
 
 def test_a_submission_shows_verdicts_and_scores_and_runs_nothing_of_it(course, open_page, shot):
-    page = open_page(course("submissions/{submission}"))
+    page = open_page(course("formgrader/submissions/{submission}/"))
     page.wait_for_selector(".nbgrader_cell")
     page.wait_for_function("document.querySelector('input.score') && document.querySelector('input.score').placeholder")
     shot(page, "formgrader_submission")
@@ -73,7 +72,7 @@ def test_a_submission_shows_verdicts_and_scores_and_runs_nothing_of_it(course, o
 
 
 def test_formgrader_opens_from_jupyterlabs_menu(course, open_page, shot):
-    page = open_page(course.lab, 1280, 900)
+    page = open_page(course("lab"), 1280, 900)
     page.wait_for_selector(".lm-MenuBar-itemLabel:has-text('Nbgrader')", timeout=60_000)
     page.click(".lm-MenuBar-itemLabel:has-text('Nbgrader')")
     page.click(".lm-Menu-itemLabel:has-text('Formgrader')")

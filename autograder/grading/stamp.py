@@ -1,0 +1,36 @@
+"""Names what judges a lesson: another grader, another lesson or another secret is another grading."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from autograder.build import Lesson
+
+_JUDGING = ("cells", "examiner", "referee", "speed", "warm")
+"""Modules of `autograder.grading` that a verdict depends on."""
+
+
+def stamp_of(lesson: Lesson) -> str:
+    """Names this grader, this lesson and this secret."""
+    digest = hashlib.sha256(lesson.learner.read_bytes())
+    digest.update(os.environ.get("COURSE_SECRET", "").encode())
+    for path in sorted(_what_judges(lesson)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _what_judges(lesson: Lesson) -> Iterator[Path]:
+    """The sources of this grader, and of the lesson's exercises."""
+    package = Path(__file__).parents[1]
+    yield from (package / f"{name}.py" for name in ("wire", "exercise", "judge", "judging", "quiet"))
+    yield from (package / "grading" / f"{name}.py" for name in _JUDGING)
+    yield from (package / "sandbox").glob("*.py")
+    listing = package / "exercises" / f"lesson_{lesson.name.split('_')[0]}.py"
+    if listing.exists():
+        yield listing
+        for topic in re.findall(r"autograder\.exercises\.(\w+)", listing.read_text(encoding="utf-8")):
+            yield from (package / "exercises" / topic).glob("*.py")
