@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 UV := uv==0.13.9
 
-.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat grade-quality record gpu-bundle gpu-test
+.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat solved grade-quality record gpu-bundle gpu-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
@@ -71,6 +71,9 @@ bytecode: $(VENV)/.test  ## what depyf makes of bytecode on each torch (BYTECODE
 repeat: $(VENV)/.test  ## each check of the solved lessons 20 times under full load: tests/repeat.md (REPEAT="02_timing")
 	$(BIN)/python tests/repeat.py -o tests/repeat.md $(REPEAT)
 
+solved: $(VENV)/.test  ## the solved lessons on torch 2.11 to 2.15: tests/solved.md (SOLVED="--torch 2.14.1 02_timing")
+	$(BIN)/python tests/solved.py $(SOLVED)
+
 grade-quality: $(VENV)/.test  ## mutants, mistakes and right answers of each exercise: tests/grade_quality.md (LESSON=1 for one)
 	$(BIN)/python -m autograder quality $(LESSON)
 
@@ -79,6 +82,8 @@ lock:  ## resolve requirements/*.lock anew (needs uv)
 	  -c requirements/constraints.txt --excludes requirements/excludes.txt -o requirements/course.lock
 	uv pip compile pyproject.toml --extra test --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
 	  -c requirements/constraints.txt -c requirements/course.lock --excludes requirements/excludes.txt -o requirements/test.lock
+	uv pip compile pyproject.toml --extra cluster --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
+	  -c requirements/constraints.txt -c requirements/test.lock --excludes requirements/excludes.txt -o requirements/cluster.lock
 
 clean:  ## remove the environments; your work in my/ stays
 	rm -rf .venv .venv-cuda .venv-2.*
