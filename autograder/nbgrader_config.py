@@ -36,6 +36,11 @@ def course_config(root: Path = ROOT) -> Config:
     c.CourseDirectory.db_url = f"sqlite:///{root}/work/gradebook.db"
     # Every other file of the source folder is copied into the release: the .py there is the solution.
     c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "*.py", f"*{KEPT}"]
+    c.ZipCollectApp.downloaded_directory = "work/downloaded"
+    # As Canvas and Moodle name what was handed in: ann_77_1234_basic_compile-1.ipynb, or ann_77_assignsubmission_file/…
+    c.FileNameCollectorPlugin.named_regexp = (
+        r".*/(?P<student_id>[^/_]+)(?:_LATE)?_\d+_(?:\d+_|assignsubmission_file_?/)(?P<file_id>\w+?)(?:-\d+)?\.ipynb"
+    )
     c.ClearSolutions.code_stub = {"python": f'raise NotImplementedError("{STUB}")'}
     # The first Inductor compile of a cold machine takes 10 s and more; nbgrader's default is 30 s a cell.
     c.ExecutePreprocessor.timeout = 300

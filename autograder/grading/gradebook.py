@@ -129,7 +129,7 @@ class Writer:
                     missing = True
         if missing:
             raise CourseError(
-                f"nbgrader does not know {lesson.name} yet. Run: nbgrader generate_assignment {lesson.name}"
+                f"nbgrader does not know {lesson.name} yet. Run: nbgrader generate_assignment --force {lesson.name}"
             )
 
     def write(self, student: str) -> str:
