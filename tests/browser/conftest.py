@@ -49,15 +49,19 @@ def chromium():
 
 @pytest.fixture
 def open_page(chromium):
-    """``open_page(url, width=1200, height=800, **context)`` gives a page; an error in its scripts fails the test."""
+    """``open_page(url, width=1200, height=800, **context)`` gives a page; an error in its scripts fails the test.
+
+    ``page.asked`` has what it wanted from outside, ``page.complaints`` the errors that its console shows.
+    """
     contexts, problems, asked = [], [], []
 
     def open_page(url, width=1200, height=800, **options):
         context = chromium.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.asked = asked
+        page.asked, page.complaints = asked, []
         page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda said: said.type == "error" and page.complaints.append(said.text))
 
         def gate(route):
             if route.request.url.startswith(LOCAL):
@@ -152,6 +156,19 @@ def _run_cell(page, index=0):
 def run_cell():
     """A function that runs a code cell of the open notebook: ``run_cell(page, index=0)``."""
     return _run_cell
+
+
+@pytest.fixture
+def own_lab(tmp_path):
+    """As `lab`, for one test alone: its kernels end with it."""
+    with jupyter_lab(tmp_path) as address:
+        yield tmp_path, address
+
+
+@pytest.fixture(scope="module")
+def lab_on():
+    """`jupyter_lab`, for tests that bring a folder of their own."""
+    return jupyter_lab
 
 
 @pytest.fixture(scope="module")
