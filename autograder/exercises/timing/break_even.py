@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.judging import called
 
@@ -9,8 +11,8 @@ LABEL = "calls_until_paid(warmup, compiled, eager)"
 
 
 def ask(draw: Draw) -> Values:
-    """Five functions in whole microseconds: two that pay late, one that pays never, one at once, one on the spot."""
-    cases = []
+    """Seven functions in whole microseconds: two pay late, one never, one at once, one on the spot, two in warm-up."""
+    cases: list[Values] = []
     for kind in ("late", "very late", "never", "at once", "exactly"):
         eager = draw.size(200, 900)
         compiled = eager + draw.size(0, 50) if kind == "never" else draw.size(20, eager // 2)
@@ -22,7 +24,15 @@ def ask(draw: Draw) -> Values:
         if kind == "exactly":  # the calls after the warm-up make up for it to the microsecond
             warmup = [eager + (eager - compiled) * draw.size(40, 90)]
         cases.append({"warmup": warmup, "compiled": compiled, "eager": eager})
-    return {"cases": cases}
+    return {"cases": [*cases, *_paid_in_the_warmup(draw)]}
+
+
+def _paid_in_the_warmup(draw: Draw) -> Iterator[Values]:
+    """Paid before the last call of the warm-up, one microsecond short a call earlier; and with the very last one."""
+    eager, debt = draw.size(200, 900), draw.size(20, 90)
+    warmup = [eager + debt, eager - debt + 1, eager - 1, eager - draw.size(1, 9)]
+    yield {"warmup": warmup, "compiled": eager // 2, "eager": eager}
+    yield {"warmup": [eager + debt, eager - debt], "compiled": eager + draw.size(0, 50), "eager": eager}
 
 
 def paid_after(case: Values) -> int | None:
