@@ -20,6 +20,7 @@ COMMANDS = {
     "grade": ("grading.command", "main_grade", "grade a class's submissions in a sandbox, into nbgrader's gradebook"),
     "quality": ("grading.quality", "main", "how sure a grade is: mutants, mistakes and right answers of each exercise"),
     "similar": ("grading.similar", "main", "answers of a class that are nearly the same: a hint, not a verdict"),
+    "plan": ("grading.plan", "main", "what a class of some size takes, from what grading took here"),
     "status": ("grading.status", "main", "who is graded, how fast, what failed"),
 }
 """Command to its module in this package, its function, and its help; a module is imported only for its own command."""
@@ -43,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     of["preflight"].add_argument("lesson", metavar="LESSON")
     add_grading(of["grade"], of["status"])
     add_similar(of["similar"])
+    add_plan(of["plan"])
     of["quality"].add_argument("lesson", metavar="LESSON", nargs="?", help="one lesson; all without it")
     of["quality"].add_argument("--only", nargs="+", metavar="EXERCISE", help="these exercises only")
     of["quality"].add_argument("--mutants", type=int, default=40, metavar="N", help="of each exercise (default 40)")
@@ -72,6 +74,16 @@ def add_grading(grade: argparse.ArgumentParser, status: argparse.ArgumentParser)
     grade.add_argument("--no-sandbox", action="store_true", help="without isolation: only for answers of your own")
     status.add_argument("--watch", action="store_true", help="every two seconds")
     status.add_argument("--page", metavar="FILE", help="also as an HTML page")
+
+
+def add_plan(plan: argparse.ArgumentParser) -> None:
+    """The options of `plan`."""
+    plan.add_argument("--course", metavar="FOLDER", help="the course's folder, if it is not this one")
+    plan.add_argument("--students", type=int, default=500, metavar="N", help="of the class (default 500)")
+    plan.add_argument("--lessons", type=int, metavar="N", help="of the course (default: all there are)")
+    plan.add_argument("--workers", type=int, nargs="+", default=[2, 16, 64], metavar="N", help="default: 2 16 64")
+    plan.add_argument("--figures", metavar="FILE", help="measured elsewhere, instead of this course's own journals")
+    plan.add_argument("--keep", metavar="FILE", help="write the figures to this file")
 
 
 def add_similar(similar: argparse.ArgumentParser) -> None:

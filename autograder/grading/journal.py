@@ -64,13 +64,23 @@ class Journal:
 
     def events(self) -> dict[str, Event]:
         """Student to the last event."""
-        found: dict[str, Event] = {}
+        return {event.student: event for event in self._all()}
+
+    def _all(self) -> Iterator[Event]:
+        """Every whole line, in order."""
         with contextlib.suppress(FileNotFoundError):
             for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
                 with contextlib.suppress(ValueError, TypeError):
-                    event = Event(**json.loads(line))
-                    found[event.student] = event
-        return found
+                    yield Event(**json.loads(line))
+
+    def write_seconds(self) -> Iterator[float]:
+        """Seconds between ``judged`` and ``written`` of each submission, as far as the journal tells."""
+        judged: dict[str, float] = {}
+        for event in self._all():
+            if event.state == "judged":
+                judged[event.student] = event.at
+            elif event.student in judged:
+                yield event.at - judged.pop(event.student)
 
     def note(self, state: State, student: str, key: str, note: str = "") -> None:
         """Append an event; it is on the disk when this returns."""
