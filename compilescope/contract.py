@@ -116,6 +116,8 @@ def train(model: nn.Module, terms: Terms) -> Trained:
 
 def _step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Any, y: Any, loss: Loss) -> float:
     optimizer.zero_grad()
+    dtype = next(model.parameters()).dtype  # the reference computes in float64
+    x, y = (one.to(dtype) if one.is_floating_point() else one for one in (x, y))
     value = loss(model(x), y)
     value.backward()
     optimizer.step()

@@ -24,7 +24,7 @@ class Block(nn.Module):
 
     def __init__(self, width: int, number: int, limit: float | None) -> None:
         super().__init__()
-        self.number, self.limit, self.calls = number, limit, 0
+        self.number, self.limit = number, limit
         self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -32,7 +32,6 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Attention under `mask` [length, length], then two layers."""
-        self.calls += 1
         q, k, v = self.qkv(self.norm_1(x)).unsqueeze(1).chunk(3, -1)
         x = x + self.out(F.scaled_dot_product_attention(q, k, v, mask).squeeze(1)) / (self.number + 1)
         return self.tame(x + self.down(F.gelu(self.up(self.norm_2(x)))))
@@ -53,6 +52,7 @@ class GPT(nn.Module):
         self, letters: int, width: int = 32, depth: int = 3, longest: int = 64, limit: float | None = 30.0
     ) -> None:
         super().__init__()
+        self.calls = 0
         self.masks: dict[int, torch.Tensor] = {}
         self.letters, self.places = nn.Embedding(letters, width), nn.Embedding(longest, width)
         self.blocks = nn.ModuleList(Block(width, number, limit) for number in range(depth))
@@ -60,6 +60,7 @@ class GPT(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Scores at each place, from the letters up to there."""
+        self.calls += 1
         length = ids.shape[1]
         if length not in self.masks:
             self.masks[length] = torch.ones(length, length, dtype=torch.bool, device=ids.device).tril()
@@ -96,8 +97,9 @@ def cured_of(asked: Values, length: int) -> Any:
     """The same model without what compiles again: numbers in tensors, and the mask of one length made before."""
     model = gpt_of(asked)
     model(torch.zeros(1, length, dtype=torch.long))
+    model.calls = torch.tensor(0)
     for block in model.blocks:
-        block.number, block.calls = torch.tensor(block.number), torch.tensor(0)
+        block.number = torch.tensor(block.number)
     return model
 
 

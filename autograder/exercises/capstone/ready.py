@@ -28,12 +28,12 @@ LABEL = "ready(model)"
 
 
 def ask(draw: Draw) -> Values:
-    """Three or four blocks with a limit that some calls meet, a stream of seven shapes, and three batches."""
+    """Three blocks with a limit that some calls meet, a stream of seven shapes, and three batches."""
     lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 60) for _ in range(4)), 64]
     rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
     even, length = 2 * draw.size(2, 3), draw.size(6, 10)
     return {
-        **size_drawn(draw, depth=draw.size(3, 4), limit=draw.number(1.8, 2.2)),
+        **size_drawn(draw, depth=3, limit=draw.number(1.8, 2.2)),
         "stream": [letters_drawn(draw, *shape) for shape in zip(rows, lengths, strict=True)],
         "text": [letters_drawn(draw, even, length + 1) for _ in range(3)],
         "rate": draw.number(0.05, 0.15),
@@ -135,7 +135,7 @@ def ready(model):
 
 
 _CLASS, _COMPILE = "block.__class__ = Ready", "block.compile(backend='aot_eager')"
-_NUMBERS = "block.number, block.calls = torch.tensor(block.number), torch.tensor(0)"
+_NUMBERS = "block.number = torch.tensor(block.number)"
 
 
 def _lines(*lines: str) -> str:
@@ -150,10 +150,10 @@ EXERCISE = Exercise(
     check=Check(ask, probe, judge),
     hints=(
         "Cure one clause after the other, in the order in which the check names them. contract(...) shows all at once.",
-        "A block has three faults: the branch in tame, and two Python numbers. Then compile each block in place: what "
-        "stays outside the graphs, the cache of masks, does no harm.",
-        "class Ready(Block) with a tame of its own; for each block: block.__class__ = Ready, number and calls as "
-        'tensors, block.compile(backend="aot_eager").',
+        "A block has two faults: the branch in tame, and a Python number. Then compile each block in place: what stays "
+        "outside the graphs, a counter and the cache of masks, does no harm.",
+        "class Ready(Block) with a tame of its own; for each block: block.__class__ = Ready, number as a "
+        'tensor, block.compile(backend="aot_eager").',
     ),
     known_mistakes=(
         KnownMistake(  # as it was
@@ -161,7 +161,6 @@ EXERCISE = Exercise(
         ),
         KnownMistake(_ready(_COMPILE), "graphs"),  # compiled, and nothing cured
         KnownMistake(_ready(_lines(_CLASS, _COMPILE)), "graphs"),
-        KnownMistake(_ready(_lines(_CLASS, "block.number = torch.tensor(block.number)", _COMPILE)), "calls"),
         KnownMistake(_ready(_lines(_NUMBERS, _COMPILE)), "breaks"),
         KnownMistake(  # the whole model
             _ready(_lines(_CLASS, _NUMBERS), end="model.compile(backend='aot_eager'); return model"),

@@ -72,7 +72,6 @@ def judge(asked: Values, found: Values) -> str:
 
 _COMPILE = "block.compile(backend='aot_eager')"
 _NUMBER = "block.number = torch.tensor(block.number)"
-_CALLS = "block.calls = torch.tensor(0)"
 
 
 def _each(*lines: str, start: str = "") -> str:
@@ -88,49 +87,48 @@ EXERCISE = Exercise(
     check=Check(ask, probe, judge),
     hints=(
         "Compile each block in place, call the model once, and read the guards of the second compile.",
-        "Two of a block's attributes are Python numbers: one differs from block to block, one from call to call. "
-        "A number in a tensor is no constant.",
-        "For each block: block.number = torch.tensor(block.number), the same with calls, then "
+        "An attribute that is a Python number is compiled in. A number in a tensor is no constant.",
+        "For each block: block.number = torch.tensor(block.number), then "
         'block.compile(backend="aot_eager").',
     ),
     known_mistakes=(
-        KnownMistake(_each(_COMPILE), "self.number"),  # nothing cured
-        KnownMistake(_each(_NUMBER, _COMPILE), "self.calls"),  # half of it
-        KnownMistake(_each(_CALLS, _COMPILE), "self.number"),
+        KnownMistake(_each(_COMPILE), "self.number"),  # as it was
+        KnownMistake(  # a number in a string, or as a float, is a Python value, too
+            _each("block.number = float(block.number)", _COMPILE), "they are to share one"
+        ),
         KnownMistake(  # the whole model
             START + "def regional(model):\n    model.compile(backend='aot_eager')\n    return model\n",
             "linear layers in the first call",
         ),
         KnownMistake(  # wrapped
             START + "def regional(model):\n    for i, block in enumerate(model.blocks):\n"
-            f"        {_NUMBER}; {_CALLS}\n        model.blocks[i] = torch.compile(block, backend='aot_eager')\n"
+            f"        {_NUMBER}\n        model.blocks[i] = torch.compile(block, backend='aot_eager')\n"
             "    return model\n",
             "_orig_mod",
         ),
         KnownMistake(  # a buffer that goes into the checkpoint
             _each("number = block.number", "del block.number", "block.register_buffer('number', torch.tensor(number))",
-                  _CALLS, _COMPILE),
+                  _COMPILE),
             "has the key blocks.0.number",
         ),
-        KnownMistake(_each("block.number = 0", _CALLS, _COMPILE), "float64 result"),  # all alike
+        KnownMistake(_each("block.number = 0", _COMPILE), "float64 result"),  # all alike
         KnownMistake(  # one block for show
-            START + f"def regional(model):\n    block = model.blocks[0]\n    {_NUMBER}; {_CALLS}\n    {_COMPILE}\n"
+            START + f"def regional(model):\n    block = model.blocks[0]\n    {_NUMBER}\n    {_COMPILE}\n"
             "    return model\n",
             "outside compiled code",
         ),
-        KnownMistake(_each(_NUMBER, _CALLS, _COMPILE.replace("aot_eager", "eager")), "compiled nothing of it"),
-        KnownMistake(_each(_NUMBER, _CALLS), "made 0 graphs"),
+        KnownMistake(_each(_NUMBER, _COMPILE.replace("aot_eager", "eager")), "compiled nothing of it"),
+        KnownMistake(_each(_NUMBER), "made 0 graphs"),
         KnownMistake(
-            _each(_NUMBER, _CALLS, _COMPILE, "torch.compiler.set_stance('force_eager')"),
+            _each(_NUMBER, _COMPILE, "torch.compiler.set_stance('force_eager')"),
             "made 0 graphs",
         ),
     ),
     alternatives=(
-        _each(_NUMBER, _CALLS, _COMPILE),
+        _each(_NUMBER, _COMPILE),
         _each(  # buffers that no checkpoint holds
-            "number = block.number", "del block.number, block.calls",
+            "number = block.number", "del block.number",
             "block.register_buffer('number', torch.tensor(float(number)), persistent=False)",
-            "block.register_buffer('calls', torch.tensor(0), persistent=False)",
             "block.compile(backend='aot_eager', fullgraph=True)",
         ),
         START + """

@@ -23,11 +23,11 @@ LABEL = "Served"
 
 
 def ask(draw: Draw) -> Values:
-    """Two blocks that clip nothing, and seven shapes; the first two differ in both sizes, so that both are opened."""
+    """A block that clips nothing, and seven shapes; the first two differ in both sizes, so that both are opened."""
     lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 64) for _ in range(4)), 64]
     rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
     shapes = zip(rows, lengths, strict=True)
-    return {**size_drawn(draw, depth=2), "stream": [letters_drawn(draw, *shape) for shape in shapes]}
+    return {**size_drawn(draw, depth=1), "stream": [letters_drawn(draw, *shape) for shape in shapes]}
 
 
 def probe(answer: Answer, asked: Values) -> Values:
@@ -80,6 +80,7 @@ class Served(GPT):
         INIT
 
     def forward(self, ids):
+        self.calls += 1
         length = ids.shape[1]
         mask = MASK
         x = self.letters(ids) + self.places.weight[:length]
@@ -87,7 +88,7 @@ class Served(GPT):
             x = block(x, mask)
         return self.head(self.norm(x))
 """
-_CALLS = "for block in self.blocks: block.calls = torch.tensor(0)"
+_CALLS = "self.calls = torch.tensor(0)"
 _TRIL = "torch.ones(length, length, dtype=torch.bool).tril()"
 
 
@@ -106,7 +107,7 @@ EXERCISE = Exercise(
     hints=(
         "Send three shapes, and read why the third one compiled: would_recompile, or strips of the runs.",
         "What the forward looks up by a size, or counts in an int, is compiled in. Compute it from tensors.",
-        "__init__: block.calls = torch.tensor(0) for each block. forward: torch.ones(length, length, dtype=torch.bool)"
+        "__init__: self.calls = torch.tensor(0). forward: torch.ones(length, length, dtype=torch.bool)"
         ".tril() as the mask, the rest as it was.",
     ),
     known_mistakes=(
