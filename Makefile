@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 UV := uv==0.13.9
 
-.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat solved grade-quality record gpu-bundle gpu-test
+.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat solved grade-quality grade-parity record gpu-bundle gpu-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
@@ -76,6 +76,9 @@ solved: $(VENV)/.test  ## the solved lessons on torch 2.11 to 2.15: tests/solved
 
 grade-quality: $(VENV)/.test  ## mutants, mistakes and right answers of each exercise: tests/grade_quality.md (LESSON=1 for one)
 	$(BIN)/python -m autograder quality $(LESSON)
+
+grade-parity: $(VENV)/.test  ## 36 honest submissions by grade and by nbgrader autograde, field by field: tests/grading/parity.md
+	$(BIN)/python tests/grading/parity.py -o tests/grading/parity.md
 
 lock:  ## resolve requirements/*.lock anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \

@@ -63,7 +63,7 @@ def serve(connection: dict[str, Any], lesson: str, verdicts: Path | None) -> Non
     from autograder.sandbox.bubble import Bubble
 
     exercises = of_lesson(lesson)
-    limits = Limits(wall=WHOLE_NOTEBOOK, cell=WHOLE_NOTEBOOK)
+    limits = Limits(wall=WHOLE_NOTEBOOK, cell=WHOLE_NOTEBOOK, cpu=2 * WHOLE_NOTEBOOK)
     doors, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with Bubble(exercises, gpu=Path("/dev/nvidiactl").exists()) as bubble:
         job = bubble.start(limits, theirs)

@@ -13,6 +13,8 @@ class Limits:
     """The whole job, from the first cell to the last value."""
     cell: float = 120.0
     """One cell, or one call of the answer."""
+    cpu: float = 600.0
+    """Seconds that all its processes together may compute."""
     memory: int = 3_000_000_000
     """Private memory of all its processes together."""
     gpu_memory: int = 8_000_000_000
@@ -30,6 +32,7 @@ class Limits:
 SAID = {
     "memory": "took more memory than a submission may",
     "gpu memory": "took more of the GPU's memory than a submission may",
+    "cpu": "computed longer than a submission may",
     "processes": "started more processes than a submission may",
     "cell": "did not end in the time that a cell may take",
     "wall": "took longer than a submission may",

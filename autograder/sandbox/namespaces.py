@@ -82,7 +82,7 @@ def set_limits(limits: Limits, gpu: bool) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file, limits.file))
     resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes, limits.processes))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
-    cpu = int(4 * limits.wall)
+    cpu = int(limits.cpu) + 2  # whoever watches all processes together comes first, and can say it
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
     if not gpu:  # CUDA reserves address space by the terabyte
         data = int(1.5 * limits.memory) + 2_000_000_000

@@ -137,7 +137,7 @@ def as_init(limits: Limits, descriptors: list[int], gpu: bool) -> int:
 
 
 def look(jobs: dict[int, Job], base: int) -> None:
-    """Kill what takes more memory or processes than it may."""
+    """Kill what takes more memory, processes or computing than it may."""
     if not jobs:
         return
     tree = parents()
@@ -145,6 +145,8 @@ def look(jobs: dict[int, Job], base: int) -> None:
         members = family(job.pid, tree)
         if len(members) > job.limits.processes:
             job.kill("processes")
+        elif sum(computed(pid) for pid in members) > job.limits.cpu:
+            job.kill("cpu")
         elif sum(max(0, private_memory(pid) - base) for pid in members) > job.limits.memory:
             job.kill("memory")
 
@@ -166,6 +168,14 @@ def family(pid: int, tree: dict[int, list[int]]) -> list[int]:
     for one in found:
         found += tree.get(one, ())
     return found
+
+
+def computed(pid: int) -> float:
+    """Seconds that a process has computed, with its children that have ended; 0 if it is gone."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def private_memory(pid: int) -> int:

@@ -83,7 +83,7 @@ class Classroom:
         self.lesson.source.write_text(text)
         build(self.root)
 
-    def nbgrader(self, *arguments: str, cwd: Path | None = None, **env: str) -> str:
+    def nbgrader(self, *arguments: str, cwd: Path | None = None, seconds: float = 500, **env: str) -> str:
         """Run one nbgrader command in the course (or `cwd`), which must succeed; its output."""
         done = subprocess.run(
             [sys.executable, "-m", "nbgrader", *arguments, f"--Exchange.root={self.exchange}"],
@@ -91,7 +91,7 @@ class Classroom:
             env={**self.env, **env},
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=seconds,
         )
         said = done.stdout + done.stderr
         assert done.returncode == 0, f"nbgrader {' '.join(arguments)}\n{said[-6000:]}"

@@ -4,140 +4,51 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 
-import nbformat
 import pytest
 
-from classroom import COURSE, LESSON, ROOT, SMALL_LESSON, cell_of, marks_of, solve, unsolved
+from classroom import COURSE, LESSON, ROOT
+from parity import PLAIN, SECRET, differences, grade, graded_twice, rows
 
-_FIRST, _, _REST = SMALL_LESSON.partition('# %% exercise="basic_2"')
-TWO_EXERCISES = _FIRST + "# %% exercise=" + _REST.rpartition("# %% exercise=")[2]
-SECRET = {"COURSE_SECRET": "nobody-knows-this"}
-NOISE = '\nimport sys, warnings\nprint("printed by the answer")\nwarnings.warn("a warning", stacklevel=1)\n'
-
-
-def solved(lesson):
-    return solve(unsolved(lesson), lesson)
-
-
-def half(lesson):
-    return solve(unsolved(lesson), lesson, "basic_3")
-
-
-def noisy(lesson):
-    notebook = solved(lesson)
-    cell_of(notebook, "basic_3").source += NOISE
-    return notebook
-
-
-def wrong(lesson):
-    notebook = solved(lesson)
-    cell_of(notebook, "basic_3").source = "def load_checkpoint(model, state):\n    model.load_state_dict(state)"
-    return notebook
-
-
-def in_another_cell(lesson):
-    """Helpers, an import and a constant in cells of their own, and a setting that defines no name."""
-    notebook = solved(lesson)
-    cell = cell_of(notebook, "basic_3")
-    own = ["MARK = '_orig_mod.'", "from collections import OrderedDict", "settings = {}", "settings['mark'] = MARK"]
-    cell.source = cell.source.replace('"_orig_mod."', "settings['mark']")
-    at = notebook.cells.index(cell)
-    notebook.cells[at:at] = [nbformat.v4.new_code_cell(source) for source in own]
-    return notebook
-
-
-HONEST = {"ann": solved, "bob": half, "dot": noisy, "eve": wrong, "fay": in_another_cell}
-SUBMISSION = ("score", "max_score", "needs_manual_grade", "timestamp", "late_submission_penalty")
-GRADE = ("auto_score", "manual_score", "extra_credit", "score", "max_score", "needs_manual_grade")
-
-
-def grade(classroom, *options, **more):
-    """Run the command in `classroom`; the finished process."""
-    command = [
-        sys.executable,
-        "-m",
-        "autograder",
-        "grade",
-        LESSON,
-        f"--course={classroom.root}",
-        "--workers=1",
-        *options,
-    ]
-    return subprocess.run(
-        command, env={**classroom.env, **SECRET, **more}, cwd=ROOT, capture_output=True, text=True, timeout=500
-    )
+HONEST = {
+    "all_right": 4,
+    "untouched": 0,
+    "wrong_and_right": 2,
+    "another_way": 4,
+    "noisy": 4,
+    "helpers_above": 4,
+    "answered_below_its_check": 2,
+    "notes": 4,
+}
+"""Eight of the submissions in honest.py, and the points that they are worth; `make grade-parity` compares them all."""
 
 
 @pytest.fixture(scope="module")
 def both(classroom, sandbox):
-    """The same submissions graded by nbgrader autograde (`by_nbgrader`) and by us."""
-    classroom.teaches(TWO_EXERCISES)
-    classroom.nbgrader("generate_assignment", "--force", LESSON)
-    for student, handed_in in HONEST.items():
-        path = classroom.hands_in(student, handed_in(classroom.lesson))
-        (path.parent / "notes.txt").write_text("a file of mine")
-    other, classroom.before = (classroom.root.parent / name for name in ("by_nbgrader", "before"))
-    for copy in (other, classroom.before):
-        shutil.copytree(classroom.root, copy)
-    here, classroom.root = classroom.root, other
-    classroom.nbgrader("autograde", LESSON, **SECRET)
-    classroom.root, classroom.by_nbgrader = here, other
-    classroom.done = grade(classroom)
-    assert classroom.done.returncode == 0, classroom.done.stdout + classroom.done.stderr
+    """The same submissions graded by nbgrader autograde (`by_nbgrader`), as nbgrader runs it, and by us."""
+    graded_twice(classroom, HONEST, PLAIN)
     return classroom
-
-
-def rows(root):
-    """Everything that nbgrader's gradebook says of each submission, but for ids and the moment of grading."""
-    from nbgrader.api import Gradebook
-
-    found = {}
-    with Gradebook(f"sqlite:///{root}/work/gradebook.db", COURSE) as gradebook:
-        for submission in gradebook.assignment_submissions(LESSON):
-            (notebook,) = submission.notebooks
-            found[submission.student.id] = {
-                "submission": [getattr(submission, name) for name in SUBMISSION],
-                "grades": {grade.name: [getattr(grade, name) for name in GRADE] for grade in notebook.grades},
-                "comments": {c.name: (c.auto_comment, c.manual_comment) for c in notebook.comments},
-            }
-    return found
 
 
 def test_the_gradebook_is_what_nbgrader_autograde_makes_field_by_field(both):
     ours, theirs = rows(both.root), rows(both.by_nbgrader)
-    assert set(ours) == set(HONEST)
     assert ours == theirs
-    assert {student: row["submission"][0] for student, row in ours.items()} == {
-        "ann": 4, "bob": 2, "dot": 4, "eve": 2, "fay": 4,
-    }  # fmt: skip
+    assert {student: row["submission"][0] for student, row in ours.items()} == HONEST
 
 
-def test_autograded_holds_the_same_files_cells_metadata_and_verdicts(both):
-    for student in HONEST:
-        ours, theirs = (root / "work" / "autograded" / student / LESSON for root in (both.root, both.by_nbgrader))
-        names = sorted(path.relative_to(ours) for path in ours.rglob("*"))
-        assert names == sorted(path.relative_to(theirs) for path in theirs.rglob("*"))
-        mine, its = (nbformat.read(folder / "basic_compile.ipynb", as_version=4) for folder in (ours, theirs))
-        for one, other in zip(mine.cells, its.cells, strict=True):
-            assert (one.cell_type, one.source, marks_of(one)) == (other.cell_type, other.source, marks_of(other))
-            if marks_of(one).get("grade"):
-                assert shown(one) == shown(other)
-
-
-def shown(cell):
-    """What a student reads in a check cell, without numbers: inputs are drawn from one secret, timings are not."""
-    (output,) = cell.outputs
-    return output.get("text") or (output.ename, output.evalue)
+@pytest.mark.parametrize("student", HONEST)
+def test_gradebook_and_autograded_files_do_not_differ(both, student):
+    assert list(differences(both, student)) == []
 
 
 def test_feedback_goes_on_from_there(both):
     both.nbgrader("generate_feedback", LESSON)
-    assert "every weight has its place" in both.feedback("eve")
-    assert "printed by the answer" in both.feedback("dot")
+    assert "every weight has its place" in both.feedback("wrong_and_right")
+    assert "printed by the answer" in both.feedback("noisy")
 
 
 def test_the_same_command_again_grades_nothing(both):
@@ -152,10 +63,10 @@ def test_regrading_one_keeps_a_manual_score(both):
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{both.root}/work/gradebook.db", COURSE) as gradebook:
-        gradebook.find_grade("basic_3_check", both.lesson.topic, LESSON, "eve").manual_score = 1
+        gradebook.find_grade("basic_3_check", both.lesson.topic, LESSON, "wrong_and_right").manual_score = 1
         gradebook.db.commit()
-    assert grade(both, "--regrade", "--only", "eve").returncode == 0
-    assert rows(both.root)["eve"]["grades"]["basic_3_check"][:2] == [0, 1]
+    assert grade(both, "--regrade", "--only", "wrong_and_right").returncode == 0
+    assert rows(both.root)["wrong_and_right"]["grades"]["basic_3_check"][:2] == [0, 1]
 
 
 def test_status_names_everybody(both):
@@ -235,26 +146,83 @@ def test_two_graders_at_once_get_one_sentence(both):
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("damage", "says"),
-    [
-        (lambda root: shutil.rmtree(root / "work" / "submitted"), "is empty. Run: nbgrader collect 01_basic_compile"),
-        (lambda root: (root / "work" / "gradebook.db").unlink(), "Run: nbgrader generate_assignment 01_basic_compile"),
-        (lambda root: (root / "work" / "gradebook.db").write_bytes(b"x" * 9999), "gradebook cannot be opened"),
-    ],
-)
-def test_bad_input_gets_one_clear_sentence(both, tmp_path, damage, says):
+def sql(*statements):
+    """Damage that runs SQL on the gradebook; what it returns keeps the connection, and with it a lock."""
+
+    def damage(root):
+        book = sqlite3.connect(root / "work" / "gradebook.db", isolation_level=None)
+        for statement in statements:
+            book.execute(statement)
+        return book
+
+    return damage
+
+
+BAD = {
+    "nobody handed in": (
+        lambda root: shutil.rmtree(root / "work" / "submitted"),
+        "is empty. Run: nbgrader collect 01_basic_compile",
+    ),
+    "no gradebook": (
+        lambda root: (root / "work" / "gradebook.db").unlink(),
+        "Run: nbgrader generate_assignment --force 01_basic_compile",
+    ),
+    "an empty gradebook": (
+        sql("DELETE FROM notebook"),
+        "Run: nbgrader generate_assignment --force 01_basic_compile",
+    ),
+    "no database": (
+        lambda root: (root / "work" / "gradebook.db").write_bytes(b"x" * 9999),
+        "gradebook cannot be opened: ",
+    ),
+    "locked": (
+        sql("BEGIN EXCLUSIVE"),
+        "gradebook is locked by another program. Close it and run the same command again",
+    ),
+    "an older nbgrader": (
+        sql("ALTER TABLE student DROP COLUMN lms_user_id"),
+        "another version of nbgrader: student has no lms_user_id. Back it up, then run: nbgrader db upgrade.",
+    ),
+    "a newer nbgrader": (
+        sql("UPDATE alembic_version SET version_num = 'ffffffffffff'"),
+        "another version of nbgrader: revision ffffffffffff is unknown to nbgrader ",
+    ),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_input_gets_one_clear_sentence(both, tmp_path, bad):
+    damage, says = BAD[bad]
     here, both.root = both.root, tmp_path / "course"
     shutil.copytree(both.before, both.root)
     try:
-        damage(both.root)
+        kept = damage(both.root)
         done = grade(both)
+        del kept
     finally:
         both.root = here
     assert done.returncode == 1
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_gets_one_sentence_and_the_same_command_later_goes_on(both, tmp_path):
+    here, both.root = both.root, tmp_path / "course"
+    shutil.copytree(both.before, both.root)
+    room = both.root / "work" / "grading"
+    room.mkdir()
+    small = ["bwrap", "--dev-bind", "/", "/", "--size", "4096", "--tmpfs", str(room)]
+    try:
+        done = grade(both, "--no-sandbox", "--only", "all_right", within=small)
+        assert done.returncode == 1
+        (sentence,) = [line for line in done.stderr.splitlines() if "Cannot write" in line]
+        assert sentence.endswith("No space left on device. Nothing is lost: make room and run the same command again.")
+        assert "Traceback" not in done.stderr
+        assert grade(both, "--only", "all_right").returncode == 0
+        assert rows(both.root)["all_right"] == rows(here)["all_right"]
+    finally:
+        both.root = here
 
 
 def test_an_unknown_lesson_and_a_machine_without_a_sandbox_get_one_sentence(both):

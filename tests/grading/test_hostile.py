@@ -2,11 +2,12 @@
 
 Each file in hostile/ is code at the top of an exercise's cell; its docstring says what must happen:
 `exercise`, `answer` (right, wrong, or own: the code defines it), `gets` points, and where it matters `says` (in the
-sentence), `look` (in the suspicion), `prints`, `never prints`, `cell` (seconds that a cell may take).
+sentence), `look` (in the suspicion), `prints`, `never prints`, and limits: `cell`, `wall`, `cpu` (seconds).
 """
 
 import ast
 import copy
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -70,7 +71,8 @@ def test_hostile_code_is_contained_and_gets_what_it_is_worth(room, path):
     cell = cell_of(notebook, exercise)
     answers = {"right": cell.source, "wrong": WRONG[exercise], "own": ""}
     cell.source = path.read_text() + "\n" + answers[must["answer"]]
-    limits = Limits(wall=100, cell=float(must.get("cell", 60)), memory=LIMITS.memory)
+    seconds = {name: float(must[name]) for name in ("wall", "cell", "cpu") if name in must}
+    limits = dataclasses.replace(LIMITS, **seconds)
     ruling = ruled(room, notebook, exercise, limits)
     assert ruling.points == int(must["gets"]), ruling
     assert must.get("says", "") in ruling.sentence

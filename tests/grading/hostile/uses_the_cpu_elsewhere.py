@@ -1,12 +1,15 @@
-"""Children that compute for ever, so that others have less of the machine; they end with it.
+"""Children that compute for ever, so that others have less of the machine.
 
 exercise: basic_3
 answer: right
-gets: 2
+gets: 0
+cpu: 8
+says: computed longer than a submission may
 """
-import os
+import os, time
 for _ in range(3):
     if os.fork() == 0:
         os.setsid()
         while True:
             pass
+time.sleep(1000)

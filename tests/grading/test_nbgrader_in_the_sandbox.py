@@ -1,0 +1,122 @@
+"""Plain `nbgrader autograde`: the same sandbox, the same scores, and verdicts that come from outside the notebook."""
+
+import hashlib
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from classroom import LESSON, cell_of, solve, unsolved
+from honest import TWO_EXERCISES, WRONG_1, WRONG_3, hand_in
+
+SECRET = {"COURSE_SECRET": "nobody-knows-this"}
+ALL = {"basic_1_check": 2, "basic_3_check": 2}
+
+REACHES_OUT = """
+import os, pathlib, socket
+root, reached = pathlib.Path("{root}"), []
+for name in ("work/gradebook.db", "work/submitted/all_right", "solutions", "notebooks", "work/autograded"):
+    for path in (root / name, pathlib.Path(name), pathlib.Path("../../..") / name):
+        if path.exists():
+            reached.append(str(path))
+for address in ("1.1.1.1", "127.0.0.1", "169.254.169.254"):
+    for port in (53, 80, 443):
+        try:
+            socket.create_connection((address, port), timeout=1)
+            reached.append(address)
+        except OSError:
+            pass
+for folder, _, files in os.walk("/"):
+    if not folder.startswith(("/proc", "/sys", "/dev", "/usr")) and "site-packages" not in folder:
+        reached += [name for name in files if name.endswith((".ipynb", ".db", ".jsonl"))]
+for path in pathlib.Path("/course/autograder").rglob("*.py"):
+    if "KnownMistake(" in path.read_text() or "def judge(asked" in path.read_text():
+        reached.append(path.name)
+reached += [value for value in os.environ.values() if "nobody-knows" in value]
+for name in ("/usr/mine", "/course/mine", "/mine"):
+    try:
+        open(name, "w")
+        reached.append(name)
+    except OSError:
+        pass
+print("reached", reached, "others", [p for p in os.listdir("/proc") if p.isdigit() and int(p) > 3])
+"""
+TRICKS = """
+from IPython.display import display
+import autograder
+get_ipython().input_transformers_post.append(lambda lines: ["2.0\\n"])
+autograder.check = check = lambda name: 2.0
+display({"text/plain": "2.0"}, raw=True)
+"""
+
+
+def reaches_out(lesson, root):
+    notebook = solve(unsolved(lesson), lesson)
+    cell_of(notebook, "basic_3").source += REACHES_OUT.replace("{root}", str(root))
+    return notebook
+
+
+def tricks(lesson, root):
+    notebook = unsolved(lesson)
+    cell_of(notebook, "basic_1").source = WRONG_1 + TRICKS
+    cell_of(notebook, "basic_3").source = WRONG_3
+    return notebook
+
+
+@pytest.fixture(scope="module")
+def graded(classroom, sandbox):
+    """Three submissions after one `nbgrader autograde`; `files` are what the course held before it."""
+    classroom.teaches(TWO_EXERCISES)
+    classroom.nbgrader("generate_assignment", "--force", LESSON)
+    hand_in(classroom, "all_right")
+    for student, make in {"reaches_out": reaches_out, "tricks": tricks}.items():
+        classroom.hands_in(student, make(classroom.lesson, classroom.root))
+    classroom.files = contents(classroom.root)
+    classroom.refused = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "autograde", LESSON],
+        cwd=classroom.root, env={**classroom.env, "PATH": "/nowhere"}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    classroom.left = list((classroom.root / "work" / "autograded").rglob("*.ipynb"))
+    classroom.nbgrader("autograde", LESSON, **SECRET)
+    return classroom
+
+
+def contents(root):
+    """Digest of each file of the course, but for nbgrader's gradebook and what autograding makes."""
+    paths = [path for path in root.rglob("*") if path.is_file() and "autograded" not in path.parts]
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if "gradebook" not in path.name}
+
+
+def output(classroom, student, grade_id):
+    path = classroom.root / "work" / "autograded" / student / LESSON / "basic_compile.ipynb"
+    return cell_of(nbformat.read(path, as_version=4), grade_id).outputs
+
+
+def test_an_honest_submission_gets_what_it_is_worth(graded):
+    assert graded.scores("all_right") == ALL
+    (shown,) = output(graded, "all_right", "basic_1_check")
+    assert shown.text == "✓ basic_1 · 2 of 2 points\n"
+
+
+def test_a_submission_reaches_no_network_no_gradebook_no_solution_and_no_other_submission(graded):
+    (shown,) = output(graded, "reaches_out", "basic_3")
+    assert shown.text == "reached [] others []\n"
+    assert graded.scores("reaches_out") == ALL
+    assert graded.files.items() <= contents(graded.root).items()
+
+
+def test_a_check_cell_shows_what_was_judged_outside_whatever_the_kernel_says(graded):
+    assert graded.scores("tricks") == dict.fromkeys(ALL, 0)
+    for exercise in ("basic_1", "basic_3"):
+        (shown,) = output(graded, "tricks", f"{exercise}_check")
+        assert "The check did not reach the grader." in shown.evalue
+
+
+def test_a_machine_without_a_sandbox_gets_one_sentence_and_nothing_is_graded(graded):
+    assert graded.refused.returncode == 1
+    (sentence,) = [line for line in graded.refused.stderr.splitlines() if "ERROR" in line]
+    assert "There is no sandbox on this machine. Install bubblewrap" in sentence
+    assert "--RunToTheEnd.sandboxed=False" in sentence
+    assert "Traceback" not in graded.refused.stderr
+    assert graded.left == []
