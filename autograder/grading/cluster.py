@@ -166,14 +166,15 @@ def _end_kept() -> None:
         _kept.popitem()[1].__exit__()
 
 
-def _cluster(where: str) -> Client:
+def _cluster(where: str, seconds: float = 60) -> Client:
     """A client of the scheduler at an address, of a scheduler file, or of jobs that a ``.yaml`` file describes."""
     try:
         if where.endswith((".yaml", ".yml")):
             return _of_jobs(Path(where))
         if where.endswith(".json"):
-            return Client(scheduler_file=where, timeout=60)
-        return Client(where, timeout=60)
+            Path(where).read_bytes()  # a client would wait for the file without an end
+            return Client(scheduler_file=where, timeout=seconds)
+        return Client(where, timeout=seconds)
     except (OSError, ValueError) as error:
         raise CourseError(f"There is no Dask scheduler at {where}: {str(error).splitlines()[0]}") from error
 

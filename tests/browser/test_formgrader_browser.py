@@ -7,12 +7,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "grading"))
 from classroom import COURSE, LESSON, Classroom
-from conftest import jupyter_lab
 from graded import grade
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory):
+def course(tmp_path_factory, lab_on):
     """A graded course and its JupyterLab: ``course("formgrader/gradebook")`` is the address of that page."""
     room = Classroom(tmp_path_factory.mktemp("class"))
     grade(room, {"ann": ["basic_1", "basic_2", "basic_3"], "bob": ["basic_3"]})
@@ -20,7 +19,7 @@ def course(tmp_path_factory):
 
     with Gradebook(f"sqlite:///{room.root}/work/gradebook.db", COURSE) as gradebook:
         submission = gradebook.find_submission_notebook(room.lesson.topic, LESSON, "bob").id
-    with jupyter_lab(room.root) as address:
+    with lab_on(room.root) as address:
         server, _, token = address("").partition("/lab/tree/?")
 
         def page(path):
