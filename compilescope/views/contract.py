@@ -122,4 +122,4 @@ def _lines(before: Contract, after: Contract, names: tuple[str, str]) -> list[st
 
 def _said(clause: Clause) -> str:
     why = f" ({clause.why})" if clause.why else ""
-    return f"{_MARKS[clause.kept][1]} {clause.found}{why}"
+    return f"{_MARKS[clause.kept][2]}: {clause.found}{why}"
