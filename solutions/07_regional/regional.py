@@ -1,0 +1,629 @@
+# %% [markdown]
+# # 7 · Why does the first call take so long?
+#
+# After this lesson you can **shorten the first call of a deep model, and say what that costs**. You will
+#
+# - see the first call grow with depth, and two ways to stop that,
+# - weigh a short first call against slower steps,
+# - find out why blocks that look alike do not share their code,
+# - carry compiled code into another process,
+# - apply a list of decisions to models of your own.
+#
+# Not in this lesson: modes (lesson 5), many GPUs (6).
+#
+# The blocks here are matrix products and attention only. Inductor hands these to libraries, so you never wait for a
+# C++ compiler. You need no GPU.
+
+# %%
+from autograder import check, doctor, hint, predict; doctor()
+import torch, torch.nn.functional as F
+from torch import nn
+from compilescope import compare_speed, observe, strips, time_plot
+from compilescope.recorded import recorded_modes
+from compilescope.views import depth_cost
+torch.set_grad_enabled(False)  # we serve; training comes in 7.3
+depths = recorded_modes("depth")
+
+# %% [markdown]
+# ## 7.1 One block, many times
+#
+# **The case.** A stack of blocks, as every Transformer is. `run` says how one block is called.
+
+# %%
+class Block(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+        self.out = nn.Parameter(torch.eye(width) / width)
+
+    def forward(self, x):
+        q, k, v = (layer(x)[None, None] for layer in (self.q, self.k, self.v))
+        return torch.addmm(x, F.scaled_dot_product_attention(q, k, v)[0, 0], self.out)
+
+class Stack(nn.Module):
+    def __init__(self, depth, run=lambda block, x: block(x)):
+        super().__init__()
+        self.blocks, self.run = nn.ModuleList(Block() for _ in range(depth)), run
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = self.run(block, x)
+        return x
+
+# %% [markdown]
+# Three ways to compile it: the **whole** model, each block in place (**regional**), or the whole model with one
+# **nested** region in it.
+
+# %%
+def whole(depth, **options):
+    return torch.compile(Stack(depth), **options)
+
+def regional(depth, **options):
+    model = Stack(depth)
+    for block in model.blocks:
+        block.compile(**options)
+    return model
+
+@torch.compiler.nested_compile_region
+def region(block, x):
+    return block(x)
+
+def nested(depth, **options):
+    return torch.compile(Stack(depth, region), **options)
+
+x = torch.randn(16, 64)
+
+def first_call(way, depth, **options):
+    torch.compiler.reset()
+    return observe(way(depth, **options), x)
+
+# %%
+def more():
+    few, many = (len(first_call(regional, depth, backend="aot_eager").compiles) for depth in (2, 8))
+    return "none" if few == many else f"{many - few} more"
+
+predict(
+    "With 2 blocks, regional costs one compile. How many more does it cost with 8 blocks?",
+    ["none", "3 more", "6 more", "8 more"],
+    more,
+)
+
+# %% [markdown]
+# Now for real, with Inductor: nine first calls. The first compile of a session also imports Inductor, so one goes
+# before. Some 15 seconds.
+
+# %%
+first_call(whole, 1)
+
+# %%
+ways = {"whole": whole, "regional": regional, "nested": nested}
+firsts = {name: {depth: first_call(way, depth) for depth in (2, 4, 8)} for name, way in ways.items()}
+depth_cost(firsts)
+
+# %% [markdown]
+# Seconds depend on your machine. What was captured does not:
+
+# %%
+def captured(run):
+    return sum(len(graph.calls()) + sum(len(body.calls()) for body in graph.inner) for graph in run.graphs)
+
+for name, runs in firsts.items():
+    for depth, run in runs.items():
+        print(f"{name:9} {depth} blocks: {len(run.compiles)} compile, {captured(run):3} operations captured, "
+              f"{len(run.kernels):3} library calls written, {len(run.calls)} compiled calls")
+
+# %% [markdown]
+# **What happened.** Compiled as a whole, every block is traced, lowered and written out again: the graph grows with
+# the depth, and so does the first call. Regional compiles the first block; the others have the same code and pass the
+# same guards, so they are hits. Nested is between: one graph, in which each block is two nodes that call one shared
+# *body*.
+#
+# Your model has 48 blocks of real size. On the H200:
+
+# %%
+depth_cost(depths)
+
+# %% [markdown]
+# ### Exercise regional_1 · Two kinds of blocks
+#
+# A hybrid model: `model.blocks` mixes two classes, in any order. `model.stem` and `model.head` are called once each.
+# Two compiles shall do for all blocks, at any depth, and the keys of `state_dict()` shall stay as they are.
+
+# %% exercise="regional_1"
+def in_regions(model):
+    """Compile the blocks of model in place, so that each class costs one compile.
+
+    Use backend="aot_eager". Nothing is returned.
+    """
+    ### BEGIN SOLUTION
+    for block in model.blocks:
+        block.compile(backend="aot_eager")
+    ### END SOLUTION
+
+# %% check="regional_1"
+check("regional_1")
+
+# %% [markdown]
+# ## 7.2 The price
+#
+# **The case.** Eight blocks, warm. Both models do the same work.
+
+# %%
+def verdict():
+    torch.compiler.reset()
+    speed = compare_speed(whole(8), regional(8), x, flush=False, seconds=2)
+    return speed.verdict or "cannot tell"
+
+predict(
+    "Both are warm. Compared with the whole model, regional is …",
+    ["faster", "as fast", "slower", "cannot tell"],
+    verdict,
+)
+
+# %%
+torch.compiler.reset()
+time_plot(compare_speed(whole(8), regional(8), x, flush=False, seconds=2))
+
+# %% [markdown]
+# **What happened.** Between two regions there is Python: a module call, and the guards of the block, eight times in a
+# step. And nothing is fused across the border of a region. On a GPU you find both in the recording:
+
+# %%
+def row(way, depth):
+    trial = next(one for one in depths.of(f"{way} {depth}"))
+    return (f"{way:9} first call {trial.first_s:6.2f} s   a step {trial.steady_us / 1e3:6.2f} ms "
+            f"(8 of 10: {trial.steady_low_us / 1e3:.1f} to {trial.steady_high_us / 1e3:.1f})   "
+            f"{trial.kernels:.0f} kernels")
+
+for way in ("eager", "regional", "nested", "whole"):
+    print(row(way, 24))
+print(depths.origin.sentence())
+
+# %% [markdown]
+# **Read it.** 24 blocks: the whole model has fewer kernels, since some were fused across blocks. The ranges are wide:
+# that machine was not idle, and with one sequence the CPU that launches is what you wait for. So it is a trade, not a
+# free lunch. How many steps do you make?
+
+# %%
+def best(steps):
+    return min(("regional", "nested", "whole"), key=lambda way: depths.of(f"{way} 24")[0].total_s(steps))
+
+predict("24 blocks, from a cold start: which way has done 1,000 steps first?", ["regional", "nested", "whole"],
+        lambda: best(1000))
+
+# %%
+for steps in (1, 100, 1_000, 10_000, 100_000):
+    seconds = [f"{way} {depths.of(f'{way} 24')[0].total_s(steps):7.1f} s" for way in ("regional", "nested", "whole")]
+    print(f"{steps:7,} steps: {', '.join(seconds)}   → {best(steps)}")
+
+# %% [markdown]
+# ### Exercise regional_2 · Whose turn is it?
+#
+# Each way is a straight line: the first step, then equal ones. From how many steps on is which way the cheapest in
+# all? Some ways never are. Costs are whole microseconds.
+
+# %% exercise="regional_2"
+def cheapest(ways):
+    """[(step, name), …]: from that many steps on, name is the cheapest in all; the first step is 1.
+
+    ways: {name: (first, step)}, the first step and each later one, in whole microseconds.
+    At a tie, the way whose turn it is stays.
+    """
+    ### BEGIN SOLUTION
+    now = min(ways, key=lambda name: ways[name])
+    turns = [(1, now)]
+    while True:
+        first, step = ways[now]
+        later = [
+            (max((start - first) // (step - each) + 2, turns[-1][0] + 1), name)
+            for name, (start, each) in ways.items() if each < step
+        ]
+        if not later:
+            return turns
+        begins = min(later)[0]
+        names = [name for n, name in later if n == begins]
+        now = min(names, key=lambda name: ways[name][0] + (begins - 1) * ways[name][1])
+        turns.append((begins, now))
+    ### END SOLUTION
+
+# %% check="regional_2"
+check("regional_2")
+
+# %% [markdown]
+# ## 7.3 A region in the graph
+#
+# **The case.** `region` is marked by `torch.compiler.nested_compile_region`. Called without torch.compile it is just
+# the function. Inside one compile, Dynamo traces it at its first call, and asks at the next one whether the same body
+# will do: same shapes, dtypes, strides, same globals.
+
+# %%
+def bodies(model, x):
+    torch.compiler.reset()
+    (graph,) = observe(torch.compile(model, backend="aot_eager"), x).graphs
+    return [node.target for node in graph.nodes if node.op == "get_attr"]
+
+print("not compiled:", len(observe(Stack(4, region), x).compiles), "compiles")
+print(bodies(Stack(4, region), x))
+
+# %%
+def training_bodies():
+    with torch.enable_grad():
+        return len(set(bodies(Stack(4, region), x)))
+
+predict("The same stack, with gradients on, as in training. How many bodies?", ["1", "2", "4"],
+        lambda: training_bodies())
+
+# %%
+with torch.enable_grad():
+    print("x as data:          ", bodies(Stack(4, region), x))
+    print("x wants a gradient: ", bodies(Stack(4, region), x.clone().requires_grad_()))
+
+# %% [markdown]
+# **What happened.** The first block gets data, which needs no gradient. The others get what the first one computed
+# from its weights, which does. That is other code, so another body. Regional has the same: two compiles in training.
+# Behind an embedding all inputs want a gradient, and one body does.
+#
+# **Change one thing** in the call: what makes a region another one?
+
+# %%
+scale = 2.0
+
+@torch.compiler.nested_compile_region
+def scaled(x):
+    return x * scale
+
+cases = {"the same": x, "other rows": x[:5], "other dtype": x.double(), "other strides": x.mT.contiguous().mT}
+for name, other in cases.items():
+    torch.compiler.reset()
+    run = observe(torch.compile(lambda x, y: (scaled(x), scaled(y)), backend="aot_eager"), x, other)
+    print(f"{name:14} {len(run.graphs)} graph, {len(run.graphs[0].inner)} bodies")
+
+# %% [markdown]
+# **Read it.** Safe, then: where a body does not fit, Dynamo traces another one. The graph stays one graph, which
+# `fullgraph=True` or a CUDA graph may need; regional has a graph for each block.
+
+# %% [markdown]
+# ### Exercise regional_3 · One body
+#
+# Each block has a gain: x ← block(x) · gain. Write the loop so that `torch.compile(through)` has one graph, with one
+# body that is called for each block. Nothing is computed outside of it; a second function, above `through`, may help.
+
+# %% exercise="regional_3"
+def through(blocks, gains, x):
+    """x through all blocks in turn, each result times its gain; gains is a tensor [blocks]."""
+    ### BEGIN SOLUTION
+    @torch.compiler.nested_compile_region
+    def scaled_block(block, gain, x):
+        return block(x) * gain
+
+    for block, gain in zip(blocks, gains):
+        x = scaled_block(block, gain, x)
+    return x
+    ### END SOLUTION
+
+# %% check="regional_3"
+check("regional_3")
+
+# %% [markdown]
+# ## 7.4 Why regions are not shared
+#
+# **The case.** Stacks that look alike, compiled block by block. Each block knows its number, as blocks in libraries
+# do: `layer_idx`. Only some compute with it.
+
+# %%
+class Numbered(Block):
+    layer_idx = 0
+
+    def forward(self, x):
+        return super().forward(x) / (self.layer_idx + 1)
+
+class Tensored(Block):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("depth", torch.tensor(1.0))
+
+    def forward(self, x):
+        return super().forward(x) / self.depth
+
+def one_by_one(blocks, x, training=False, cut=lambda x: x):
+    torch.compiler.reset()
+    for number, block in enumerate(blocks):
+        block.layer_idx = number
+        block.compile(backend="aot_eager")
+    with observe() as run, torch.set_grad_enabled(training):
+        for block in blocks:
+            x = cut(block(x))
+    return run
+
+# %%
+predict(
+    "Ten blocks that compute with their layer_idx. How many calls run compiled code?",
+    ["0", "1", "8", "10"],
+    lambda: sum(call.outcome != "gave up" for call in one_by_one([Numbered() for _ in range(10)], x).calls),
+)
+
+# %%
+def six(kind):
+    return [kind() for _ in range(6)]
+
+wants_grad = x.clone().requires_grad_()
+narrowing = [Block(width) for width in (64, 56, 48, 40, 32, 24)]
+strips({
+    "layer_idx not used": one_by_one(six(Block), x),
+    "layer_idx used": one_by_one([Numbered() for _ in range(10)], x),
+    "a tensor instead": one_by_one(six(Tensored), x),
+    "training": one_by_one(six(Block), x, training=True),
+    "training, x wants grad": one_by_one(six(Block), wants_grad, training=True),
+    "fewer rows each": one_by_one(six(Block), x, cut=lambda x: x[:-1]),
+    "other widths": one_by_one(narrowing, x, cut=lambda x: x[:, :-8].contiguous()),
+})
+
+# %% [markdown]
+# **What happened.** Blocks share an entry as long as all its guards hold, and guards look at what the block *read*:
+#
+# - **A poisoned attribute.** An int, a flag or a string that differs and is used. After eight entries the rest runs as
+#   plain Python. Make it a tensor, or move it out of the block.
+# - **The gradient of the first input**, as in 7.3: two entries.
+# - **Shapes.** An input that changes is opened at the second size. A weight's shape is not: each width is an entry.
+#
+# A nested region has the same limit, eight bodies. From torch 2.12 on the ninth raises.
+
+# %%
+class NumberedStack(Stack):
+    def __init__(self, depth):
+        super().__init__(depth, region)
+        self.blocks = nn.ModuleList(Numbered() for _ in range(depth))
+        for number, block in enumerate(self.blocks):
+            block.layer_idx = number
+
+print("4 numbered blocks:", len(set(bodies(NumberedStack(4), x))), "bodies")
+try:
+    print("10 numbered blocks:", len(set(bodies(NumberedStack(10), x))), "bodies")
+except Exception as error:
+    print("10 numbered blocks:", type(error).__name__)
+
+# %% [markdown]
+# ### Exercise regional_4 · Find the poison
+#
+# You get three blocks of one class, which you have never seen. They have several attributes, most of them harmless.
+# Which one keeps them from sharing? A call in `run.calls` has `refusals`; a refusal has a `subject`. (The check calls
+# you with gradients on, as PyTorch does by itself.)
+
+# %% exercise="regional_4"
+def poison(blocks, x):
+    """The name of the attribute for which the blocks do not share their code; None if they do."""
+    ### BEGIN SOLUTION
+    for block in blocks:
+        block.compile(backend="aot_eager")
+    with observe() as run, torch.no_grad():
+        for block in blocks:
+            x = block(x)
+    subjects = [one.subject for call in run.calls for one in call.refusals]
+    return subjects[0].rpartition(".")[2] if subjects else None
+    ### END SOLUTION
+
+# %% check="regional_4"
+check("regional_4")
+
+# %% [markdown]
+# ## 7.5 Where the time goes, and what a second process saves
+#
+# **The case.** Before you cut a model up: what took so long? In the process itself, `compile_times()` sums up phases.
+
+# %%
+from torch._dynamo.utils import compile_times
+
+first_call(whole, 4)
+phases, spent = compile_times(repr="csv", aggregate=True)
+seconds = {phase: float(one) for phase, one in zip(phases, spent)}
+for phase in sorted(seconds, key=seconds.get, reverse=True)[:8]:
+    print(f"{seconds[phase]:6.2f} s  {phase}")
+
+# %% [markdown]
+# Phases contain each other, and all compiles of this notebook are in the sums. For one compile, and for a program
+# that runs somewhere else, there are two variables of the environment:
+#
+# - `TORCH_TRACE=folder` writes what each compile did. `python -m compilescope trace folder` makes one page of it;
+#   `tlparse folder` makes many. `Run.from_trace(folder)` gives you the facts.
+# - `TORCH_COMPILE_DEBUG=1` writes graphs and code of each compile to `torch_compile_debug/`.
+#
+# Here is such a program: two blocks, their first call, and the caches.
+
+# %%
+JOB = """
+import json, sys, torch
+from compilescope import observe
+from autograder.exercises.regional.blocks import Net
+
+load, save = sys.argv[1:]
+if load != "-":
+    torch.compiler.load_cache_artifacts(open(load, "rb").read())
+model, x = Net(32, ["attention"] * 2), torch.ones(9, 32)
+with torch.no_grad(), observe(caches="use") as run:
+    torch.compile(model)(x)
+artifacts, info = torch.compiler.save_cache_artifacts()
+open(save, "wb").write(artifacts)
+phases = {one.name: one.seconds for one in run.phases}
+print(json.dumps({"caches": run.compiles[0].caches, "first": run.calls[0].seconds,
+                  "trace": phases["bytecode_tracing"], "backend": phases["backend_compile"]}))
+"""
+
+# %%
+import json, os, subprocess, sys
+from pathlib import Path
+
+Path("job.py").write_text(JOB)
+
+def job(folder, load="-", save="artifacts", **variables):
+    """Facts of job.py in a process of its own, with its cache folder."""
+    variables |= {"TORCHINDUCTOR_CACHE_DIR": str(Path(folder).absolute())}
+    command = [sys.executable, "job.py", load, save]
+    ended = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
+    return json.loads(ended.stdout.splitlines()[-1])
+
+cold = job("caches-1", TORCH_TRACE="trace", TORCH_COMPILE_DEBUG="1")  # an empty cache folder
+print(cold["caches"], f"{os.path.getsize('artifacts') / 1000:.0f} kB saved")
+for path in sorted(Path("torch_compile_debug").rglob("*.py"))[:6]:
+    print(path.name, f"{path.stat().st_size / 1000:.0f} kB")
+
+# %% [markdown]
+# The artifacts are bytes. Put them where the next process finds them, on another machine if it has the same torch and
+# the same hardware. **Load before the first call.**
+
+# %%
+# settings are part of a cache's key, so this one stays
+warm = job("caches-2", load="artifacts", save="again", TORCH_COMPILE_DEBUG="1")
+predict(
+    "A new process, an empty folder, the artifacts loaded. What does its first call still do?",
+    ["nothing", "trace in Dynamo", "all of it"],
+    lambda: "all of it" if warm["caches"]["fx_graph"] != "hit" else "trace in Dynamo" if warm["trace"] else "nothing",
+)
+
+# %%
+for name, facts in {"cold": cold, "artifacts loaded": warm}.items():
+    print(f"{name:17} first call {facts['first']:5.2f} s: tracing {facts['trace']:.2f} s, "
+          f"backend {facts['backend']:.2f} s   {facts['caches']}")
+
+# %% [markdown]
+# **What happened.** AOTAutograd's and Inductor's caches answered: no graph was lowered, no code written. Dynamo
+# traced again, and made its guards again; that is in no cache. On a GPU the artifacts hold the compiled Triton
+# kernels, too. On a CPU they hold C++ as text only, and g++ runs again.
+#
+# Two processes on one machine need no artifacts: they share the folder `TORCHINDUCTOR_CACHE_DIR`.
+#
+# And the trace of the cold process, read here:
+
+# %%
+from compilescope import Run, road
+
+road(Run.from_trace("trace"))
+
+# %% [markdown]
+# ### Exercise regional_5 · Warm a second process
+#
+# `pack` runs in a first process, `warm` in a second one. The check gives each an empty cache folder and forgets all
+# compiled code in between. It wants the caches of AOTAutograd and of Inductor to hit.
+
+# %% exercise="regional_5"
+def pack(model, x):
+    """Compile model for x with the default backend; the bytes that a second process needs."""
+    ### BEGIN SOLUTION
+    torch.compile(model)(x)
+    artifacts, info = torch.compiler.save_cache_artifacts()
+    return artifacts
+    ### END SOLUTION
+
+def warm(packed, model, x):
+    """model(x), compiled from what pack gave."""
+    ### BEGIN SOLUTION
+    torch.compiler.load_cache_artifacts(packed)
+    return torch.compile(model)(x)
+    ### END SOLUTION
+
+# %% check="regional_5"
+check("regional_5")
+
+# %% [markdown]
+# ## 7.6 The decision list
+#
+# Where do you put compile? Ask in this order, and stop where it fits:
+#
+# 1. **A step**: a function of forward, loss and update, or one request. The loop stays outside.
+# 2. **DDP, FSDP?** The inner module, before it is wrapped (lesson 6).
+# 3. **A module alone**: `module.compile()`, in place.
+# 4. **A module that is not yours to change**: a compiled function that takes it as an argument.
+# 5. **First call too long?** Measure. Then regional, or nested where it must be one graph.
+# 6. **Then hold shapes still** (lesson 4).
+
+# %% [markdown]
+# **The case.** Three models, a budget of 60 captured operations for the first call, and the same two questions: does
+# the whole fit, and if not, do its blocks share?
+
+# %%
+class Pyramid(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(width) for width in (64, 56, 48, 40, 32, 24))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x[:, : len(block.out)])
+        return x
+
+def measured(model):
+    torch.compiler.reset()
+    as_whole = observe(torch.compile(lambda x: model(x), backend="eager"), x)
+    torch.compiler.reset()
+    for block in model.blocks:
+        block.compile(backend="eager")
+    return captured(as_whole), captured(observe(model, x))
+
+def decided(whole, blocks, budget=60):
+    return "whole" if whole <= budget else "blocks" if blocks <= budget else "another cut"
+
+models = {"4 blocks": Stack(4), "16 blocks": Stack(16), "a pyramid": Pyramid()}
+operations = {name: measured(model) for name, model in models.items()}
+
+# %%
+predict("The pyramid has six blocks, each of another width. What does the list say?",
+        ["whole", "blocks", "another cut"], lambda: decided(*operations["a pyramid"]))
+
+# %%
+for name, (as_whole, as_blocks) in operations.items():
+    print(f"{name:10} whole: {as_whole:3} operations   its blocks: {as_blocks:3}   → {decided(as_whole, as_blocks)}")
+
+# %% [markdown]
+# **Read it.** Four blocks: no reason to cut, and a larger region is faster. Sixteen: cut. The pyramid has other
+# weights in each block, so cutting saves nothing: you would pay the price of regions for the same first call. There a
+# warm cache (7.5) is what helps.
+
+# %% [markdown]
+# ### Exercise regional_6 · Decide
+#
+# Models that you have not seen: `model.stem`, then `model.blocks`, all of one class, then `model.head`. The first
+# call may capture `most` operations in all its graphs, a shared body counted once. Take the largest region that this
+# allows.
+
+# %% exercise="regional_6"
+def compiled(model, x, most, one_graph):
+    """What to call instead of model: compiled, with at most `most` operations captured.
+
+    one_graph: a call must be one graph. Use backend="aot_eager"; x is an input to measure with.
+    """
+    ### BEGIN SOLUTION
+    torch.compiler.reset()
+    run = observe(torch.compile(lambda x: model(x), backend="eager"), x)
+    torch.compiler.reset()
+
+    def serve(x):
+        x = model.stem(x)
+        for block in model.blocks:
+            x = region(block, x)
+        return model.head(x)
+
+    if captured(run) <= most:
+        return torch.compile(model, backend="aot_eager")
+    if one_graph:
+        return torch.compile(serve, backend="aot_eager")
+    for block in model.blocks:
+        block.compile(backend="aot_eager")
+    return model
+    ### END SOLUTION
+
+# %% check="regional_6"
+check("regional_6")
+
+# %% [markdown]
+# ## Look back
+#
+# Take a deep model of your own. How long is its first call, and how many steps does a process of yours live? Compile
+# its blocks one by one and look at `run.calls`: do they share?
+#
+# ## Take away
+#
+# - A whole model's first call grows with its depth; a region's does not.
+# - The price: Python and guards between regions, no fusion across them. Count first call + steps.
+# - `nested_compile_region` keeps one graph, with one body for all blocks.
+# - Blocks share while guards hold: no int, flag or string of their own; the same shapes; the same gradients.
+# - Artifacts carry AOTAutograd's and Inductor's work to another process. Dynamo traces again.
+# - Measure, then cut.
