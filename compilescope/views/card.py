@@ -21,7 +21,8 @@ def card(title: str, body: str, text: str, origin: str) -> Display:
     """A view from its `body` (HTML, already escaped) and its twin `text`."""
     css = (files(__package__) / "card.css").read_text(encoding="utf-8")
     head = f"<header><b>{escape(title)}</b> <span>{escape(origin)}</span></header>"
-    return Display(title, f'<div class="cv"><style>{css}</style>{head}{body}</div>', f"{title}\n{text}\n({origin})")
+    frame = f'<div class="cv" role="group" tabindex="0" aria-label="{escape(title)}">'  # a narrow page scrolls in it
+    return Display(title, f"{frame}<style>{css}</style>{head}{body}</div>", f"{title}\n{text}\n({origin})")
 
 
 def escape(value: object) -> str:

@@ -92,23 +92,6 @@ def test_in_an_untrusted_notebook_the_picture_is_shown_and_nothing_spills(lab, o
     shot(page, "jupyterlab_untrusted")
 
 
-def test_the_smaller_views_are_tables_in_an_untrusted_notebook(lab, open_page, shot):
-    from compilescope import views
-    from test_views import CALLS, guarded_run
-
-    folder, address = lab
-    run = replace(guarded_run(), calls=CALLS)
-    book = notebook(views.timeline(run))
-    book.cells += [*notebook(views.guard_tree(run)).cells, *notebook(views.kernel_bars(runs.fused_run())).cells]
-    nbformat.write(book, folder / "views.ipynb")
-    page = open_page(address("views.ipynb"), 1280, 1400)
-    page.wait_for_selector(".jp-OutputArea table", timeout=60_000)
-    shown = page.locator(".jp-Notebook").inner_text()
-    assert ".cv" not in shown
-    assert "gave up" in shown
-    shot(page, "jupyterlab_untrusted_views")
-
-
 def test_an_exported_page_is_interactive_without_a_network(tmp_path, open_page, shot):
     html, _ = HTMLExporter().from_notebook_node(notebook(explore(runs.broken_run())))
     (tmp_path / "lesson.html").write_text(html)
@@ -310,23 +293,6 @@ def test_axe_has_no_serious_finding(saved, open_page, scheme, make):
         if v["impact"] in ("serious", "critical")
     ]
     assert serious == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_smaller_views_are_readable_and_accessible(tmp_path, open_page, shot, scheme):
-    from compilescope import views
-    from test_views import CALLS, guarded_run
-
-    run = replace(guarded_run(), calls=CALLS)
-    shown = [views.timeline(run), views.guard_tree(run), views.kernel_bars(runs.fused_run())]
-    shown += [views.compare(runs.broken_run(), runs.fused_run()), views.compare_entries(*run.compiles)]
-    for view in shown:
-        page = open_page(view.save_html(tmp_path / "view.html").as_uri(), 900, 700, color_scheme=scheme)
-        name = view.title.split(":")[0].split(",")[0].replace(" ", "_").lower()[:24]
-        shot(page, f"view_{name}_{scheme}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 900
-        found = Axe().run(page).response["violations"]
-        assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
 
 
 def test_pointing_answers_within_a_frame_in_a_graph_of_2000_nodes(saved, open_page, shot):
