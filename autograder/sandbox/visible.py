@@ -12,7 +12,7 @@ from autograder.exercise import Exercise
 
 PACKAGE = Path(__file__).parents[1]
 _SANDBOX = ("__init__", "zygote", "inside", "kernel_inside", "laps", "namespaces", "limits")
-ALWAYS = ("wire", "exercise", "judge", "judging", "quiet", "errors", *(f"sandbox.{name}" for name in _SANDBOX))
+ALWAYS = ("wire", "exercise", "judge", "judging", "quiet", "errors", "texts", *(f"sandbox.{name}" for name in _SANDBOX))
 """Modules of this package that a sandbox sees whole, with those that they import; none of them holds an answer."""
 
 LEARNERS_PACKAGE = '''"""What a lesson calls while it is graded: checks are judged outside, after the cells have run."""
@@ -48,6 +48,8 @@ def write_library(folder: Path, exercises: Iterable[Exercise]) -> None:
     package = folder / "autograder"
     for name in whole_modules():
         _copy(PACKAGE / f"{name.replace('.', '/')}.py", package / f"{name.replace('.', '/')}.py")
+    for text in PACKAGE.glob("*.txt"):
+        _copy(text, package / text.name)
     (package / "__init__.py").write_text(LEARNERS_PACKAGE)
     wanted: dict[str, set[str]] = {}
     for exercise in exercises:

@@ -35,7 +35,9 @@ def grade(
     """Run our command in `classroom`, started by the command `within`; the finished process."""
     command = [sys.executable, "-m", "autograder", "grade", LESSON, f"--course={classroom.root}", "--workers=1"]
     env = {**classroom.env, **SECRET, **more}
-    return subprocess.run([*within, *command, *options], env=env, cwd=ROOT, capture_output=True, text=True, timeout=3000)
+    return subprocess.run(
+        [*within, *command, *options], env=env, cwd=ROOT, capture_output=True, text=True, timeout=3000
+    )
 
 
 def graded_twice(classroom: Classroom, students: Iterable[str], *options: str) -> None:

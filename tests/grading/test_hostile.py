@@ -18,11 +18,10 @@ import pytest
 
 from autograder.grading.examiner import Examiner
 from autograder.sandbox.limits import Limits
-from classroom import SMALL_LESSON, Classroom, cell_of, marks_of, solve, unsolved
+from classroom import Classroom, cell_of, marks_of, solve, unsolved
+from honest import TWO_EXERCISES, in_format_3, not_utf8
 
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.py"))
-_FIRST, _, _REST = SMALL_LESSON.partition('# %% exercise="basic_2"')
-TWO_EXERCISES = _FIRST + "# %% exercise=" + _REST.rpartition("# %% exercise=")[2]
 WRONG = {
     "basic_1": "def compile_report(metrics):\n    return lambda p: torch.stack([metric(p) for metric in metrics])",
     "basic_3": "def load_checkpoint(model, state):\n    return None",
@@ -139,13 +138,21 @@ def another_kernel(notebook):
     notebook.metadata.name = "../../../../etc/passwd"
 
 
+def names_leave_the_folder(notebook):
+    cell_of(notebook, "basic_3").metadata.nbgrader.grade_id = "../../../../tmp/escaped"
+    notebook.cells.insert(
+        1, nbformat.v4.new_markdown_cell("a", attachments={"../../escaped.png": {"image/png": "AA=="}})
+    )
+    cell_of(notebook, "basic_1_check").metadata.filename = "../../escaped"
+
+
 def check_runs_in_a_cell(notebook):
     notebook.cells.insert(3, nbformat.v4.new_code_cell("import autograder\nautograder.check = lambda name: 2.0"))
 
 
 EDITED = (
     check_passes, more_points, check_is_gone, check_is_twice, ids_are_swapped, marks_are_odd, outputs_are_there,
-    another_kernel, check_runs_in_a_cell,
+    another_kernel, check_runs_in_a_cell, names_leave_the_folder,
 )  # fmt: skip
 
 
@@ -154,6 +161,12 @@ def test_checks_points_and_ids_come_from_the_source(room, change):
     result = examined(room, edited(change)(room))
     points = {ruling["exercise"]: (ruling["points"], ruling["out_of"]) for ruling in result["rulings"]}
     assert points == {"basic_1": (2, 2), "basic_3": (0, 2)}
+
+
+@pytest.mark.parametrize("damaged", [in_format_3, not_utf8], ids=lambda change: change.__name__)
+def test_an_old_format_or_another_encoding_costs_nothing(room, damaged):
+    result = examined(room, damaged(honest(room)))
+    assert [ruling["points"] for ruling in result["rulings"]] == [2, 2]
 
 
 UNREADABLE = {
