@@ -25,6 +25,7 @@ from autograder.sandbox.bubble import Bubble
 from autograder.sandbox.inside import FIRST_COMPILE
 from autograder.sandbox.job import Job
 from autograder.sandbox.limits import Limits
+from autograder.sandbox.required import SandboxError
 
 DONE = ".complete"
 FACTS = ".facts"
@@ -53,6 +54,7 @@ def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits, *, 
                 facts: dict[str, dict[str, Facts]] = {}
                 for question in every if answers else ():
                     files, reported = compiled(bubble, question, limits, question.exercise.alternatives[0])
+                    _require_values(question, reported)
                     found |= files
                     facts[question.exercise.name] = {path: facts_of(run) for path, run in walk_runs(reported)}
                 if every and (found or not answers):
@@ -63,6 +65,15 @@ def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits, *, 
             folder.with_suffix(FACTS).write_text(json.dumps(facts))  # beside it, where no job looks
             (folder / DONE).touch()
     return folder
+
+
+def _require_values(question: Question, reported: Any) -> None:
+    """SandboxError where a right answer gave none: every student would get 0, and nobody would know why."""
+    if not isinstance(reported, dict):
+        raise SandboxError(
+            f"A right answer of ours to {question.exercise.name} gives no values in the sandbox of this machine, so "
+            "nothing is graded. Look with: python -m autograder check"
+        )
 
 
 def wanted_facts(folder: Path) -> dict[str, dict[str, Facts]]:

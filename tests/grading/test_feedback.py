@@ -175,3 +175,25 @@ def open_page_of(tmp_path):
         return [url for url in asked if not url.startswith(("file:", "data:"))], title, width
 
     return opened
+
+
+def test_a_sandbox_in_which_a_right_answer_gives_no_values_grades_nobody(tmp_path, monkeypatch):
+    """Else a broken machine would give every student 0 points, and say that their code ended the process."""
+    from types import SimpleNamespace
+
+    from autograder.grading import warm
+    from autograder.sandbox.limits import Limits
+    from autograder.sandbox.required import SandboxError
+
+    class NoBubble(list):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(warm, "Bubble", NoBubble)
+    monkeypatch.setattr(warm, "compiled", lambda *_: ({}, None))
+    question = SimpleNamespace(exercise=find("basic_1"))
+    with pytest.raises(SandboxError, match="A right answer of ours to basic_1 gives no values"):
+        warm.ready_cache(tmp_path / "grading" / "cache", [question], Limits())
