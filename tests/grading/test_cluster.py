@@ -198,14 +198,15 @@ def test_a_worker_with_another_version_of_the_course_is_refused(engine, monkeypa
     assert "has another version of the course" in engine({"ann": "right"})["ann"]
 
 
-def test_a_file_of_batch_jobs_starts_workers_through_dask_jobqueue(tmp_path):
+def test_a_file_of_batch_jobs_starts_workers_through_dask_jobqueue(tmp_path, monkeypatch):
     """Its local kind runs a job's script as Slurm would, on this machine."""
-    pytest.importorskip("dask_jobqueue")
+    dask_jobqueue = pytest.importorskip("dask_jobqueue")
+    monkeypatch.setattr(dask_jobqueue, "LocalCluster", dask_jobqueue.local.LocalCluster, raising=False)
     from autograder.errors import CourseError
     from autograder.grading import cluster
 
     file = tmp_path / "jobs.yaml"
-    file.write_text(f"system: Local\njobs: 1\nmemory: 1GB\nlog_directory: {tmp_path}\nlocal_directory: {tmp_path}\n")
+    file.write_text(f"system: Local\njobs: 1\nmemory: 1GB\nlocal_directory: {tmp_path}\n")
     with cluster._cluster(str(file)) as client:
         client.wait_for_workers(1, timeout=200)
         assert list(client.nthreads().values()) == [1]
@@ -216,3 +217,25 @@ def test_a_file_of_batch_jobs_starts_workers_through_dask_jobqueue(tmp_path):
     file.write_text("system: Abacus\n")
     with pytest.raises(CourseError, match='knows no batch system "Abacus"'):
         cluster._cluster(str(file))
+
+
+def test_the_guides_slurm_file_gives_jobs_of_one_submission_at_a_time():
+    dask_jobqueue = pytest.importorskip("dask_jobqueue")
+    import yaml
+
+    text = (ROOT / "docs" / "clusters.md").read_text()
+    options = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    assert (options.pop("system"), options.pop("jobs")) == ("SLURM", 32)
+    with dask_jobqueue.SLURMCluster(**options, scheduler_options={"dashboard_address": None}) as cluster:
+        script = cluster.job_script()
+    assert "--nthreads 1" in script
+    assert "--lifetime 110m" in script
+    assert "#SBATCH -t 02:00:00" in script
+
+
+def test_the_guides_table_is_what_the_command_makes_of_the_kept_figures():
+    from autograder.grading.plan import Figures, table
+
+    page = (ROOT / "docs" / "clusters.md").read_text()
+    figures = Figures.read(ROOT / "benchmarks" / "grading_figures.json")
+    assert table(figures, 5000, 8, [2, 16, 64, 256]) in page
