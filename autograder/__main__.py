@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
         "folder", metavar="FOLDER", nargs="?", default="my", help="my/, or with --class a class's"
     )
     of["progress"].add_argument("--class", dest="of_class", action="store_true", help="one line a student in FOLDER")
+    of["progress"].add_argument("--html", metavar="PAGE", help="write it as a page instead of printing it")
     of["preflight"].add_argument("lesson", metavar="LESSON")
     add_grading(of["grade"], of["status"])
     add_similar(of["similar"])

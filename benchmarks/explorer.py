@@ -1,18 +1,26 @@
 """What the explorer costs: seconds from facts to HTML and to a picture, and bytes, for graphs of 30 to 5000 nodes.
 
-Run: ``python benchmarks/explorer.py``. The graphs are made up like a transformer's post-grad graph; fused kernels of
-four ops; times are the best of three, on one core.
+Run: ``python benchmarks/explorer.py -o benchmarks/explorer.md``. The graphs are made up like a transformer's post-grad
+graph; fused kernels of four ops.
 """
 
 from __future__ import annotations
 
+import argparse
+import datetime
+import os
+import platform
+import re
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from pathlib import Path
 
 from compilescope.explorer import explore
-from compilescope.explorer.links import link
-from compilescope.explorer.picture import draw
+from compilescope.explorer.links import Links, link
+from compilescope.explorer.picture import Picture, draw
+from compilescope.explorer.pieces import _place_large
 from compilescope.facts import Code, Compile, Graph, Kernel, Node, Origin, Run, Source
 
 _BLOCK = (
@@ -57,32 +65,113 @@ def transformer(blocks: int) -> Run:
 
 
 def best(task: Callable[[], object], times: int = 3) -> float:
-    """Seconds of the fastest of `times` runs."""
+    """CPU seconds of the cheapest of `times` runs, of all threads: a busy machine does not count."""
     spent = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = time.process_time()
         task()
-        spent.append(time.perf_counter() - start)
+        spent.append(time.process_time() - start)
     return min(spent)
 
 
-def main() -> None:
-    """Print the table."""
+POINT = """async () => {
+  const all = [...document.querySelectorAll("g.n.c")], times = [];
+  for (let i = 0; i < 60; i++) {
+    const g = all[i * 31 % all.length], t = performance.now();
+    g.dispatchEvent(new PointerEvent("pointerover", {bubbles: true, pointerType: "mouse"}));
+    document.body.getBoundingClientRect();
+    times.push(performance.now() - t);
+    await new Promise(requestAnimationFrame);
+  }
+  return times.sort((a, b) => a - b)[30];
+}"""
+"""Median milliseconds from pointing at a node until all panes are laid out anew, over 60 nodes of one page."""
+
+
+def pointing(page: Path) -> float | None:
+    """The best of three `POINT` in headless Chromium; None where there is none."""
+    program = shutil.which("chromium")
+    if program is None:
+        return None
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--headless", "--no-sandbox"])
+        opened = browser.new_page()
+        opened.goto(page.as_uri())
+        opened.wait_for_selector(".cs svg g.n")
+        found = min(float(opened.evaluate(POINT)) for _ in range(3))
+        browser.close()
+    return found
+
+
+def figures() -> list[str]:
+    """The rows of the table: what, measured, limit, whether it holds."""
     explore(transformer(1))
-    print(f"{'graph':<28}{'nodes':>7}{'layout s':>10}{'html s':>9}{'html kB':>9}")
-    for blocks, fold in ((1, True), (8, False), (24, True), (24, False), (55, False), (135, True)):
-        run = transformer(blocks)
-        compiled = run.compiles[0]
-        links = link(compiled)
-        layout = best(lambda c=compiled, k=links, f=fold: draw(c.graphs[0], c, k, fold=f))
-        whole = best(lambda r=run, f=fold: explore(r, fold=f))
-        size = len(explore(run, fold=fold).html.encode())
-        name = f"{blocks} blocks, {'folded' if fold and blocks > 2 else 'whole'}"
-        print(
-            f"{name:<28}{len(compiled.graphs[0].nodes):>7}{layout:>10.3f}{whole:>9.3f}{size / 1000:>9.1f}", flush=True
-        )
-    plain = replace(transformer(55), compiles=(replace(transformer(55).compiles[0], code=()),))
-    print(f"55 blocks, whole, no kernels: layout {best(lambda: explore(plain, fold=False), 1):.3f} s")
+    whole, many, large = transformer(8), transformer(24), transformer(55)
+    huge = transformer(140)
+
+    def drawn(run: Run, fold: bool) -> float:
+        links = link(run.compiles[0])
+        return best(lambda: _placed_anew(run, links, fold))
+
+    with tempfile.TemporaryDirectory() as folder:
+        page = explore(large, fold=False).save_html(Path(folder) / "page.html")
+        frame = pointing(page)
+    rows = [
+        row(f"picture of {count_of(whole)} nodes, from facts", drawn(whole, False), 0.4, "s"),
+        row(f"24 blocks folded, {count_of(many)} nodes", drawn(many, True), 0.5, "s"),
+        row(f"{count_of(large)} nodes unfolded", drawn(large, False), 3, "s"),
+        row(f"page of {count_of(large)} nodes unfolded", len(explore(large, fold=False).html) / 1e3, 1000, "kB"),
+        row(f"page of {count_of(huge)} nodes folded", len(explore(huge).html) / 1e3, 1000, "kB"),
+        row(f"… from facts to page, {count_of(huge)} nodes", best(lambda: explore(huge), 1), None, "s"),
+    ]
+    if frame is not None:
+        rows.append(row(f"pointing at one of {count_of(large)} nodes, all panes laid out (median)", frame, 16.7, "ms"))
+    return rows
+
+
+def _placed_anew(run: Run, links: Links, fold: bool) -> Picture:
+    _place_large.cache_clear()
+    compiled = run.compiles[0]
+    return draw(compiled.graphs[0], compiled, links, fold=fold)
+
+
+def count_of(run: Run) -> str:
+    """``2,036``."""
+    return f"{len(run.compiles[0].graphs[0].nodes):,}"
+
+
+def row(what: str, measured: float, limit: float | None, unit: str) -> str:
+    """A line of the table."""
+    held = "" if limit is None else "holds" if measured < limit else "**does not hold**"
+    return f"| {what} | {measured:,.2f} {unit} | {'' if limit is None else f'{limit:g} {unit}'} | {held} |"
+
+
+def write_section(page: Path, title: str, lines: list[str]) -> None:
+    """Replace the section called `title` of a Markdown page, or append it."""
+    text = (
+        page.read_text(encoding="utf-8")
+        if page.is_file()
+        else "# What the explorer costs, alone and beside its peers\n"
+    )
+    section = f"## {title}\n\n" + "\n".join(lines) + "\n"
+    parts = re.split(r"(?m)^(?=## )", text)
+    kept = [part for part in parts if not part.startswith(f"## {title}\n")]
+    page.write_text("\n".join(part.strip() + "\n" for part in [*kept, section]), encoding="utf-8")
+
+
+def main() -> None:
+    """Print the table, and write it into a page where asked: ``python benchmarks/explorer.py -o PAGE``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--out", type=Path)
+    args = parser.parse_args()
+    made = f"Made by `python benchmarks/explorer.py` on {datetime.date.today()}: {os.cpu_count()} cores "
+    made += f"({platform.machine()}). CPU seconds of all threads, best of three."
+    lines = [made, "", "| what | measured | limit | |", "|---|---|---|---|", *figures()]
+    print("\n".join(lines))
+    if args.out:
+        write_section(args.out, "Alone", lines)
 
 
 if __name__ == "__main__":

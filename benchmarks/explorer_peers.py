@@ -1,5 +1,6 @@
-"""The same compile drawn by the explorer and by its peers: ``python benchmarks/explorer_peers.py [-o FILE]``.
+"""The same compile drawn by the explorer and by its peers.
 
+Run: ``python benchmarks/explorer_peers.py -o benchmarks/explorer.md``.
 Needs ``pip install torchview graphviz pydot tlparse`` and the program ``dot`` (Debian: graphviz). A peer that is not
 there, or that fails on a program, gets a row that says so. The program is the transformer of ``benchmarks/observe.py``,
 compiled with Inductor; each tool starts from what it needs: the explorer from the Run, fx.graph_drawer from Dynamo's
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from explorer import write_section
 from observe import Transformer, X
 from torch.fx.passes.graph_drawer import FxGraphDrawer
 
@@ -73,6 +75,7 @@ def torchview(model: torch.nn.Module) -> Drawn:
 PROGRAM = """
 import sys, torch
 sys.path.insert(0, {folder!r})
+from explorer import write_section
 from observe import Transformer, X
 with torch.no_grad():
     torch.compile(Transformer({blocks}))(X)
@@ -102,8 +105,6 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path)
     args = parser.parse_args()
     lines = [
-        "# The explorer beside its peers",
-        "",
         f"Made by `python benchmarks/explorer_peers.py` on {datetime.date.today()}: {os.cpu_count()} cores "
         f"({platform.machine()}), torch {torch.__version__}. Only ratios within this table say anything.",
         "",
@@ -118,10 +119,9 @@ def main() -> None:
             except Exception as error:  # a peer that fails is a result
                 lines.append(f"| {blocks} | {name} | {type(error).__name__}: {str(error).splitlines()[0][:80]} | | |")
             print(lines[-1], flush=True)
-    text = "\n".join(lines) + "\n"
-    print(text)
+    print("\n".join(lines))
     if args.out:
-        args.out.write_text(text, encoding="utf-8")
+        write_section(args.out, "Beside its peers", lines)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from nbconvert import HTMLExporter
 
 from compilescope import views
 from compilescope.views.display import Display
-from views_given import CASES, learner
+from views_given import CASES, learner, students
 
 STRUCTURES = Path(__file__).with_name("structures.json")
-NAMES = [*CASES, "progress"]
+NAMES = [*CASES, "progress", "progress_of_a_class"]
 FRAME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Every view</title>
 <style>html{{color-scheme:light dark}}body{{margin:16px;font-family:system-ui,sans-serif}}</style></head>
 <body><main>{}</main></body></html>"""
@@ -28,7 +28,8 @@ FRAME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Eve
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     """Name to view."""
-    return {name: make() for name, make in CASES.items()} | {"progress": learner(tmp_path_factory.mktemp("my"))}
+    mine, theirs = learner(tmp_path_factory.mktemp("my")), students(tmp_path_factory.mktemp("class"))
+    return {name: make() for name, make in CASES.items()} | {"progress": mine, "progress_of_a_class": theirs}
 
 
 @pytest.fixture(scope="module")

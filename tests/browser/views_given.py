@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autograder.exercises import everything
-from autograder.standing import NOTE, progress
+from autograder.standing import NOTE, class_page, progress
 from compilescope import views
 from compilescope.explorer import explore
 from compilescope.facts import Call, Compile, Phase, Refusal, Run, Saved
@@ -81,6 +81,7 @@ def contracts() -> tuple[Contract, Contract]:
 
 
 def learner(folder: Path) -> Display:
+    """The progress page of somebody who has begun."""
     first, second = everything()[:2]
     notes = folder / first.lesson
     notes.mkdir(exist_ok=True)
@@ -88,6 +89,14 @@ def learner(folder: Path) -> Display:
     lines = (json.dumps({"exercise": name, "event": event}) for name, event in events)
     (notes / NOTE).write_text("\n".join(lines) + "\n")
     return progress(folder)
+
+
+def students(folder: Path) -> Display:
+    """The progress page of a class of two."""
+    for name in ("ada", "bob"):
+        (folder / name).mkdir()
+        learner(folder / name)
+    return class_page(folder)
 
 
 CASES: dict[str, Callable[[], Display]] = {

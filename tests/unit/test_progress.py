@@ -7,7 +7,7 @@ import pytest
 from autograder import progress as page
 from autograder.__main__ import main
 from autograder.exercises import everything
-from autograder.standing import NOTE, class_table, events, note_event, standings
+from autograder.standing import NOTE, class_page, class_table, events, note_event, standings
 
 FIRST, SECOND = everything()[:2]
 
@@ -73,6 +73,32 @@ def test_a_class_is_one_line_a_student_with_what_they_are_stuck_on(tmp_path, cap
     assert f"not yet: {FIRST.name}" in bob
     assert main(["progress", str(tmp_path), "--class"]) == 0
     assert capsys.readouterr().out.splitlines() == [ada, bob]
+
+
+def test_the_page_opens_the_lessons_that_were_tried_and_sums_each(lesson):
+    note_event(FIRST, "passed", lesson)
+    html = page(lesson.parent).html
+    whole = sum(exercise.points for exercise in everything() if exercise.lesson == FIRST.lesson)
+    assert f"<details open><summary>{FIRST.lesson}: {FIRST.points} of {whole} points</summary>" in html
+    assert html.count("<details open>") == 1
+    assert html.count("<details") == len({exercise.lesson for exercise in everything()})
+
+
+def test_a_page_for_the_class_has_each_student_and_how_each_exercise_went(tmp_path, capsys):
+    for student, made in (("<ada>", ("failed", "hint", "passed")), ("bob", ("failed",))):
+        folder = tmp_path / "class" / student / FIRST.lesson
+        folder.mkdir(parents=True)
+        for event in made:
+            note_event(FIRST, event, folder)
+    view = class_page(tmp_path / "class")
+    assert view.title == "2 students"
+    assert "&lt;ada&gt;" in view.html
+    row = f"<td>{FIRST.name}</td><td class=num>2</td><td class=num>1</td><td class=num>2.0</td><td class=num>1</td>"
+    assert row in view.html
+    assert view.text.splitlines()[1:3] == class_table(tmp_path / "class").splitlines()
+    assert main(["progress", str(tmp_path / "class"), "--class", "--html", str(tmp_path / "page.html")]) == 0
+    assert "2 students" in (tmp_path / "page.html").read_text()
+    assert "page.html: 2 students" in capsys.readouterr().out
 
 
 def test_a_class_without_students_is_one_sentence(tmp_path, capsys):
