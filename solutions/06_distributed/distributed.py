@@ -379,16 +379,16 @@ def disagree():
 
 def outcome():
     try:
-        on_ranks(disagree, patience=3)
+        on_ranks(disagree, patience=3, limit=30)
     except RuntimeError as error:
-        return "rank 0 waits for ever" if error.reason == "stuck" else "an error at once"
+        return "rank 0 waits for ever" if error.reason in ("stuck", "late") else "an error at once"
     return "a wrong number"
 
 predict("What comes out?", ["a wrong number", "an error at once", "rank 0 waits for ever"], outcome)
 
 # %%
 try:
-    on_ranks(disagree, patience=3)
+    on_ranks(disagree, patience=3, limit=30)
 except RuntimeError as error:
     print(error)
 
