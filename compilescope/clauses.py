@@ -66,11 +66,15 @@ def of_stream(runs: Sequence[Run]) -> list[Clause]:
 
 
 def _refused(runs: Sequence[Run]) -> str:
-    """The guard that failed first, in at most 16 words; empty if none did."""
-    for run in runs:
-        for one in [*(r for c in run.compiles for r in c.refusals), *(r for c in run.calls for r in c.refusals)]:
-            return " ".join(describe_refusal(one).split()[:16])
-    return ""
+    """Why the first of these runs that had to compile again did so; empty if none had to."""
+    return next((said for run in runs if (said := refused(run))), "")
+
+
+def refused(run: Run) -> str:
+    """The guard of the newest entry that refused, in at most 16 words: that entry knew most. Empty if none did."""
+    met = [*(r for c in run.compiles for r in c.refusals), *(r for c in run.calls for r in c.refusals)]
+    newest = max(met, key=lambda one: int(one.compile_id.rpartition("/")[2] or 0), default=None)
+    return " ".join(describe_refusal(newest).split()[:16]).rstrip(".") if newest else ""
 
 
 def of_keys(keys: Sequence[str], plain: Sequence[str]) -> Clause:

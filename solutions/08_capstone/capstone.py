@@ -90,7 +90,7 @@ def new_gpt(**sizes):
     torch.manual_seed(0)
     return GPT(len(alphabet), **sizes)
 
-shapes = [(4, 16), (3, 12), (5, 20), (2, 33), (7, 9), (6, 40), (2, 64)]
+shapes = [(4, 16), (3, 12), (5, 20), (2, 33), (7, 9), (6, 40), (2, 60)]
 stream = [rows(*shape) for shape in shapes]
 batches = [(rows(8, 16, 150 * i), rows(8, 16, 150 * i + 1)) for i in range(8)]
 print(f"{len(text)} letters, {len(alphabet)} different ones, {sum(p.numel() for p in new_gpt().parameters()):,} weights")

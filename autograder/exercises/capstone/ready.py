@@ -29,7 +29,7 @@ LABEL = "ready(model)"
 
 def ask(draw: Draw) -> Values:
     """Three blocks with a limit that some calls meet, a stream of seven shapes, and three batches."""
-    lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 60) for _ in range(4)), 64]
+    lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 60) for _ in range(4)), draw.size(58, 63)]
     rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
     even, length = 2 * draw.size(2, 3), draw.size(6, 10)
     return {
@@ -65,15 +65,17 @@ def probe(answer: Answer, asked: Values) -> Values:
         outside = list(eager_operations(model, terms.stream[1]))
     clips = [int(block.clips) for block in model.blocks if isinstance(getattr(block, "clips", None), torch.Tensor)]
     trained = train(_made(answer.ready, asked), terms)
-    return {
+    found = {
         "stream": runs,
         "results": [run.result for run in runs],
         "outside": outside,
         "clips": clips,
         "keys": list(model.state_dict()),
         "losses": trained.losses,
-        "ranks": ranks_of(LABEL, _on_rank, answer.ready, asked),
     }
+    if all(clause.kept for clause in (*clauses.of_capture(runs[0]), *clauses.of_stream(runs))):
+        found["ranks"] = ranks_of(LABEL, _on_rank, answer.ready, asked)  # else the judge ends before them
+    return found
 
 
 def _on_rank(ready: Any, asked: Values) -> list[torch.Tensor]:
@@ -106,14 +108,15 @@ def judge(asked: Values, found: Values) -> str:
 
 
 def _clauses(asked: Values, found: Values, terms: Terms, exact: Trained) -> list[Clause]:
-    weights = tuple([one.cpu().double() for one in result] for result in found["ranks"]["results"])
+    ranks = found.get("ranks", {"results": [], "runs": []})
+    weights = tuple([one.cpu().double() for one in result] for result in ranks["results"])
     off = difference(Spread(weights=weights), exact)
     return [
         *clauses.of_capture(found["stream"][0]),
         *clauses.of_stream(found["stream"]),
         clauses.of_curve(found["losses"], exact.losses),
         clauses.of_start(found["stream"][0], whole(gpt_of({**asked, "limit": None}), terms.stream[0])),
-        clauses.of_ranks(found["ranks"]["runs"], off),
+        clauses.of_ranks(ranks["runs"], off),
     ]
 
 

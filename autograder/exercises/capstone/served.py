@@ -14,17 +14,16 @@ from autograder.exercises.capstone.planted import (
     same_keys,
     size_drawn,
 )
-from autograder.exercises.guards.served import refusal
 from autograder.judging import called, eager_operations, none_outside, really_compiled, same_numbers
 from compilescope import observe
-from compilescope.clauses import WARM_UP
+from compilescope.clauses import WARM_UP, refused
 
 LABEL = "Served"
 
 
 def ask(draw: Draw) -> Values:
     """A block that clips nothing, and seven shapes; the first two differ in both sizes, so that both are opened."""
-    lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 64) for _ in range(4)), 64]
+    lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 60) for _ in range(4)), draw.size(58, 63)]
     rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
     shapes = zip(rows, lengths, strict=True)
     return {**size_drawn(draw, depth=1), "stream": [letters_drawn(draw, *shape) for shape in shapes]}
@@ -65,7 +64,7 @@ def judge(asked: Values, found: Values) -> str:
         if run.graphs or gave_up:
             again = f"{'gave up' if gave_up else 'compiled again'} in call {number}"
             wanted = f"only the first {WARM_UP} may compile"
-            raise NotYet(LABEL, again, wanted, f"The guard: {refusal(run)}.")
+            raise NotYet(LABEL, again, wanted, f"The guard: {refused(run)}.")
     if runs[0].breaks or any(len(run.graphs) > 1 for run in runs):
         raise NotYet(LABEL, "made more than one graph of a call", "one is wanted", "Look for a graph break.")
     none_outside(LABEL, found["outside"])
@@ -111,7 +110,7 @@ EXERCISE = Exercise(
         ".tril() as the mask, the rest as it was.",
     ),
     known_mistakes=(
-        KnownMistake(START + "class Served(GPT):\n    pass\n", "calls"),  # nothing cured
+        KnownMistake(START + "class Served(GPT):\n    pass\n", "in call 3"),  # nothing cured
         KnownMistake(_served(_TRIL, "pass"), "calls"),  # the counter is left
         KnownMistake(_served(_CACHED), "in call 3"),  # the cache is left
         KnownMistake(  # the cache as a list
@@ -131,7 +130,7 @@ EXERCISE = Exercise(
             "captured no graph",
         ),
         KnownMistake(  # a size that is compiled in
-            _served(_TRIL + "\n        x = [0] * length"), "in call 3"
+            _served(_TRIL + "\n        x = [0] * length"), "compiled again"
         ),
         KnownMistake(
             _served(_TRIL, _CALLS + "\n        torch.compiler.set_stance('force_eager')"), "captured no graph"
