@@ -33,7 +33,8 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> str:
         listed = [f"- {name}: {what}" for name, one in results.items() for what in one[kind]]
         parts.append(f"\n## {title}\n\n" + "\n".join(listed or ["none"]) + "\n")
     if OPEN:
-        listed = [f"- {name}: {', '.join(sorted(one.names))}. {one.why}" for name, one in OPEN.items()]
+        each = ((name, one) for name, some in OPEN.items() for one in some)
+        listed = [f"- {name}: `{', '.join(one.names)}`{_share(one.within)}. {one.why}" for name, one in each]
         parts.append("\n## What exercises leave open\n\n" + "\n".join(listed) + "\n")
     return "".join(parts)
 
@@ -52,3 +53,7 @@ def _rows(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 def _cells(some: list[int]) -> str:
     *counts, caught, mistakes, accepted, right = map(str, some)
     return " | ".join([*counts, f"{caught} of {mistakes}", f"{accepted} of {right}"])
+
+
+def _share(within: float | None) -> str:
+    return f" within {within:.1%}" if within is not None else ""

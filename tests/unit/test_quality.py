@@ -56,7 +56,7 @@ def test_the_facts_of_a_right_answer_are_taken_once_for_each_draw():
 
 
 def test_what_an_exercise_leaves_open_may_differ_and_nothing_else(monkeypatch):
-    monkeypatch.setattr(quality, "OPEN", {"basic_3": Open(frozenset({"names"}), "names are free")})
+    monkeypatch.setattr(quality, "OPEN", {"basic_3": (Open(("names",), "names are free"),)})
     judged = Judged({"right": RIGHT, "named": {None: (True, {"x": 1, "names": "b"})}, "off": {None: (True, {"x": 2})}})
     assert judged.verdict_on("right", "named", 1)[0] == "equivalent"
     assert judged.verdict_on("right", "off", 1) == ("survivor", "differs in x")
@@ -70,6 +70,12 @@ def test_differences_are_named_and_rounding_is_none():
     assert list(differing(one, other)) == ["a.1.b", "d"]
     assert list(differing({"a": [1]}, {"a": [1, 2], "e": 1})) == ["a (how many)", "e"]
     assert list(differing(torch.ones(2), torch.ones(2, dtype=torch.float64))) == [""]
+
+
+def test_where_a_share_is_left_open_more_than_that_still_counts():
+    some = (Open(("a.*",), "roughly", within=0.1),)
+    assert list(differing({"a": [1.0, 2]}, {"a": [1.05, 2.0]}, some)) == []
+    assert list(differing({"a": [1.0, 2], "b": 1.0}, {"a": [1.2, "2"], "b": 1.05}, some)) == ["a.0", "a.1", "b"]
 
 
 def test_a_change_is_named_by_its_lines():
