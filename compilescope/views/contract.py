@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compilescope.facts_contract import Clause, Contract
 from compilescope.text import count
 from compilescope.views.card import card, color, escape, table
@@ -12,25 +14,27 @@ _MARKS = {True: ("good", "✓", "kept"), False: ("bad", "✗", "broken"), None: 
 _SERIES = (("eager, float64", "#7d7d7d", "6"), ("before", "#b8540f", "2"), ("after", "#2f66c9", "2"))
 
 
-def contract_report(before: Contract, after: Contract, names: tuple[str, str] = ("before", "after")) -> Display:
-    """Two contracts beside each other; ``contract_report(…).save_html("report.html")`` writes it as one page.
+def contract_report(
+    before: Contract, after: Contract | None = None, names: tuple[str, str] = ("before", "after")
+) -> Display:
+    """One contract, or two beside each other; ``contract_report(…).save_html("report.html")`` writes it as one page.
 
     Args:
-        before: of the model as it was.
+        before: of the model as it was, or the only one.
         after: of the model as it is now.
-        names: heads of the two columns.
+        names: heads of the columns.
     """
-    for one in (before, after):
+    shown = [before] if after is None else [before, after]
+    for one in shown:
         if not isinstance(one, Contract):
-            raise TypeError(
-                f"contract_report wants two contracts, but got {type(one).__name__}: contract(…) gives one."
-            )
-    found = {clause.name: clause for clause in before.clauses}
-    rows = [_row(found.get(clause.name), clause) for clause in after.clauses]
-    body = table(["clause", "wanted", *names], rows)
-    body += "".join(_strip(name, one) for name, one in zip(names, (before, after), strict=True) if one.compiled)
-    body += _curves(before, after, names)
-    return card(_title(after), body, "\n".join(_lines(before, after, names)), after.origin.sentence())
+            raise TypeError(f"contract_report wants contracts, not a {type(one).__name__}: contract(…) gives one.")
+    heads = names[: len(shown)]
+    found = [{clause.name: clause for clause in one.clauses} for one in shown]
+    rows = [_row(clause, [clauses.get(clause.name) for clauses in found]) for clause in shown[-1].clauses]
+    body = table(["clause", "wanted", *heads], rows)
+    body += "".join(_strip(name, one) for name, one in zip(heads, shown, strict=True) if one.compiled)
+    body += _curves(shown, heads)
+    return card(_title(shown[-1]), body, "\n".join(_lines(shown, heads)), shown[-1].origin.sentence())
 
 
 def _title(after: Contract) -> str:
@@ -41,9 +45,9 @@ def _title(after: Contract) -> str:
     return f"Not ready: {kept} of {count(len(judged), 'clause')} kept"
 
 
-def _row(before: Clause | None, after: Clause) -> list[str]:
-    name = escape(after.name) + (' <span class="mute">(bonus)</span>' if after.bonus else "")
-    return [f"<b>{name}</b>", escape(after.wanted), _cell(before), _cell(after)]
+def _row(clause: Clause, found: Sequence[Clause | None]) -> list[str]:
+    name = escape(clause.name) + (' <span class="mute">(bonus)</span>' if clause.bonus else "")
+    return [f"<b>{name}</b>", escape(clause.wanted), *(_cell(one) for one in found)]
 
 
 def _cell(clause: Clause | None) -> str:
@@ -66,15 +70,15 @@ def _dot(number: int, shape: str, made: int) -> str:
     return f'<i class="dot" {color(ink)} role="img" aria-label="call {number}, {escape(shape)}: {said}">{sign}</i>'
 
 
-def _curves(before: Contract, after: Contract, names: tuple[str, str]) -> str:
-    """The three loss curves as an image: a sanitizer that drops an inline SVG keeps it."""
-    series = (after.exact_losses, before.losses, after.losses)
+def _curves(shown: Sequence[Contract], names: Sequence[str]) -> str:
+    """The loss curves as an image: a sanitizer that drops an inline SVG keeps it."""
+    series = (shown[-1].exact_losses, *(one.losses for one in shown))
     points = [value for values in series for value in values if value == value]
     if len(points) < 2:
         return ""
     low, high = min(points), max(points)
     inside = "".join(_line(values, low, high, i) for i, values in enumerate(series))
-    labels = "".join(_label(text, i) for i, text in enumerate(("eager, float64", *names)))
+    labels = "".join(_label(text, i) for i, text in enumerate((_SERIES[0][0], *names)))
     axis = f"<text x='{_EDGE - 4}' y='{{}}' font-size='11' text-anchor='end' fill='#444'>{{:.2f}}</text>"
     inside += axis.format(18, high) + axis.format(_HEIGHT - 20, low)
     svg = (
@@ -103,14 +107,13 @@ def _label(text: str, which: int) -> str:
     return f"{stroke}<text x='{_WIDTH + 18}' y='{y + 4}' font-size='12' fill='#222'>{escape(text)}</text>"
 
 
-def _lines(before: Contract, after: Contract, names: tuple[str, str]) -> list[str]:
-    found = {clause.name: clause for clause in before.clauses}
+def _lines(shown: Sequence[Contract], names: Sequence[str]) -> list[str]:
+    found = [{clause.name: clause for clause in one.clauses} for one in shown]
     lines = []
-    for clause in after.clauses:
-        was = found.get(clause.name)
-        said = f"{_said(was) if was else 'not in this contract'} → {_said(clause)}"
+    for clause in shown[-1].clauses:
+        said = " → ".join(_said(clauses.get(clause.name)) for clauses in found)
         lines.append(f"{clause.name}{' (bonus)' if clause.bonus else ''}, wanted {clause.wanted}: {said}")
-    for name, one in zip(names, (before, after), strict=True):
+    for name, one in zip(names, shown, strict=True):
         calls = ", ".join(
             f"{shape}: {'plain Python' if made < 0 else made}"
             for shape, made in zip(one.shapes, one.compiled, strict=True)
@@ -120,6 +123,8 @@ def _lines(before: Contract, after: Contract, names: tuple[str, str]) -> list[st
     return lines
 
 
-def _said(clause: Clause) -> str:
+def _said(clause: Clause | None) -> str:
+    if clause is None:
+        return "not in this contract"
     why = f" ({clause.why})" if clause.why else ""
     return f"{_MARKS[clause.kept][2]}: {clause.found}{why}"

@@ -141,8 +141,15 @@ def test_the_report_is_one_page_that_needs_no_network(tmp_path):
     assert "Loss before each step" in page
 
 
+def test_one_contract_alone_has_one_column():
+    view = contract_report(BAD, names=("today", ""))
+    assert view.title == "Not ready: 0 of 1 clause kept"
+    assert re.findall(r"<th scope=col>([^<]*)</th>", view.html)[:3] == ["clause", "wanted", "today"]
+    assert "after" not in view.text
+
+
 def test_no_contract_is_said():
-    with pytest.raises(TypeError, match="two contracts"):
+    with pytest.raises(TypeError, match="wants contracts, not a str"):
         contract_report(GOOD, "after")
 
 

@@ -65,7 +65,7 @@ def probe(answer: Answer, asked: Values) -> Values:
         outside = list(eager_operations(model, terms.stream[1]))
     clips = [int(block.clips) for block in model.blocks if isinstance(getattr(block, "clips", None), torch.Tensor)]
     trained = train(_made(answer.ready, asked), terms)
-    found = {
+    found: Values = {
         "stream": runs,
         "results": [run.result for run in runs],
         "outside": outside,
