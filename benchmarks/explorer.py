@@ -157,8 +157,8 @@ def write_section(page: Path, title: str, lines: list[str]) -> None:
     )
     section = f"## {title}\n\n" + "\n".join(lines) + "\n"
     parts = re.split(r"(?m)^(?=## )", text)
-    kept = [part for part in parts if not part.startswith(f"## {title}\n")]
-    page.write_text("\n".join(part.strip() + "\n" for part in [*kept, section]), encoding="utf-8")
+    head, *others = [part for part in parts if not part.startswith(f"## {title}\n")]
+    page.write_text("\n".join(part.strip() + "\n" for part in [head, *sorted([*others, section])]), encoding="utf-8")
 
 
 def main() -> None:

@@ -346,6 +346,12 @@ class Run:
 
         return compilescope.interpret(self, time_limit=time_limit)
 
+    def save_html(self, path: str | Path) -> Path:
+        """Write the whole explorer as one page that needs no network, to send to a colleague; returns its path."""
+        import compilescope  # only when called: facts stay free of what draws them
+
+        return compilescope.save_html(self, path)
+
     @staticmethod
     def from_trace(folder: str | Path, rank: int | None = None) -> Run:
         """The facts of one process from a folder written with ``TORCH_TRACE=folder``; see `compilescope.from_trace`."""

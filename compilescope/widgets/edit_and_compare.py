@@ -17,6 +17,7 @@ from IPython.display import display
 from compilescope.explorer import explore
 from compilescope.facts import Run
 from compilescope.observe import observe
+from compilescope.text import describe
 from compilescope.views import compare
 
 _edition = itertools.count(1)
@@ -28,7 +29,8 @@ def break_it(fn: Callable[..., Any], /, *args: Any, backend: str = "aot_eager") 
     `args` are used again in each run, so `fn` should not change them. The function sees the globals it was defined
     with. TypeError if `fn` has no source: define it in a cell.
     """
-    display(Editor(fn, *args, backend=backend).box)
+    editor = Editor(fn, *args, backend=backend)
+    display({**editor.box._repr_mimebundle_(), "text/plain": editor.text}, raw=True)
 
 
 class Editor:
@@ -44,9 +46,15 @@ class Editor:
         self.button.on_click(lambda _: self.go())
         style = ipywidgets.HTML("<style>.compilescope-editor textarea{font-family:var(--jp-code-font-family)}</style>")
         self.box = ipywidgets.VBox([style, self.source, self.button, self.said, self.picture])
+        self._words = ""
         self.first: Run | None = None
         self.run: Run | None = None
         self.go()
+
+    @property
+    def text(self) -> str:
+        """What the editor shows, as text: the source, what became of it, and the compile in words."""
+        return f"{self.source.value.rstrip()}\n\n{self._words}" + (f"\n{describe(self.run)}" if self.run else "")
 
     def go(self) -> None:
         """Compile and call what the text area holds; an error in it becomes one sentence, and the picture stays."""
@@ -55,6 +63,7 @@ class Editor:
             self._draw(self._observed())
         except Exception as error:
             first = (str(error).strip().splitlines() or [""])[0]
+            self._words = f"✗ {type(error).__name__} {first} Mend it and press Run again."
             self.said.value = f"✗ <b>{type(error).__name__}</b> {html.escape(first)} Mend it and press Run again."
         finally:
             self.button.disabled = False
@@ -75,6 +84,7 @@ class Editor:
         changed = self.first is not None
         self.first = self.first or run
         said = compare(self.first, run, ("as it was", "as it is")).title if changed else "Edit a line, then press Run."
+        self._words = said
         self.said.value = html.escape(said)
         view = explore(run)
         self.picture.outputs = (

@@ -29,7 +29,9 @@ def recompile_probe(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Non
 
     Raises what `would_recompile` raises: ValueError if `fn` is not compiled, TypeError if the arguments do not fit.
     """
-    display(Probe(fn, *args, **kwargs).box)
+    probe = Probe(fn, *args, **kwargs)
+    # Where no widget can be drawn (an export, a terminal) the answer for this call stands in for it.
+    display({**probe.box._repr_mimebundle_(), "text/plain": probe.text}, raw=True)
 
 
 class Probe:

@@ -20,6 +20,7 @@ from views_given import CASES, learner, students
 
 STRUCTURES = Path(__file__).with_name("structures.json")
 NAMES = [*CASES, "progress", "progress_of_a_class"]
+KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
 FRAME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Every view</title>
 <style>html{{color-scheme:light dark}}body{{margin:16px;font-family:system-ui,sans-serif}}</style></head>
 <body><main>{}</main></body></html>"""
@@ -147,14 +148,29 @@ def test_in_an_untrusted_notebook_each_view_is_a_picture_or_a_table(lab, shown, 
     shot(page, "views_untrusted")
 
 
+def test_in_jupyterlab_the_hint_ladder_climbs_by_its_button_until_the_last_rung(lab, open_page, run_cell, shot):
+    folder, address = lab
+    cell = nbformat.v4.new_code_cell('from autograder import hint\nhint("basic_1")')
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=KERNEL), folder / "hints.ipynb")
+    page = open_page(address("hints.ipynb"), 1280, 700)
+    run_cell(page)
+    output = page.locator(".jp-CodeCell .jp-OutputArea").first
+    output.get_by_text("Hint 1 of 3").wait_for(timeout=60_000)
+    for rung in ("Hint 2 of 3", "Hint 3 of 3"):
+        output.get_by_role("button", name=rung).click()
+        output.locator(f"p:has-text('{rung}')").wait_for(timeout=20_000)
+    assert output.locator("p").count() == 3
+    assert output.get_by_role("button").count() == 0
+    shot(page, "hint_ladder")
+
+
 def notebook(shown):
     cells = []
     for name, view in shown.items():
         cell = nbformat.v4.new_code_cell(name)
         cell.outputs = [nbformat.v4.new_output("display_data", data=view._repr_mimebundle_())]
         cells.append(cell)
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    return nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    return nbformat.v4.new_notebook(cells=cells, metadata=KERNEL)
 
 
 def readable(place):

@@ -302,6 +302,11 @@ def test_save_html_writes_one_page_and_names_a_missing_folder(tmp_path):
         save_html(runs.broken_run(), tmp_path / "missing" / "page.html")
 
 
+def test_a_run_saves_itself_as_the_same_page(tmp_path):
+    page = runs.broken_run().save_html(tmp_path / "run.html")
+    assert page.read_text(encoding="utf-8") == save_html(runs.broken_run(), tmp_path / "page.html").read_text("utf-8")
+
+
 def test_the_still_picture_holds_source_graph_break_and_legend():
     picture = still(Page.of(runs.broken_run()))
     for part in ("def price(x, w):", "relu", "GB0059", "Graph 2", "live on this CPU, torch 2.13.0"):

@@ -1,7 +1,9 @@
 """The widgets that ask Python again, driven without a front end."""
 
+import nbformat
 import pytest
 import torch
+from nbclient import NotebookClient
 
 from compilescope import observe
 from compilescope.widgets.edit_and_compare import Editor
@@ -104,3 +106,30 @@ def test_a_compiled_function_or_one_without_source_is_refused():
         Editor(torch.compile(shifted, backend="eager"), torch.ones(3))
     with pytest.raises(TypeError, match=r"no source|plain function"):
         Editor(len, [])
+
+
+HEADLESS = (
+    "import torch\nfrom compilescope.recorded import recorded_modes\n"
+    "from compilescope.widgets import break_it, mode_chooser, recompile_probe\n"
+    "from autograder import hint, predict",
+    "def shifted(x):\n    return (x + 1).relu()",
+    "fast = torch.compile(shifted, backend='eager')\nfast(torch.ones(3))\nrecompile_probe(fast, torch.ones(3))",
+    "break_it(shifted, torch.ones(3))",
+    "mode_chooser(recorded_modes('modes'))",
+    "predict('How many graphs?', [1, 2], lambda: 1)",
+    "hint('basic_1')",
+)
+
+
+def test_in_a_kernel_without_a_front_end_each_widget_has_a_text_twin_and_nothing_goes_to_stderr(monkeypatch, tmp_path):
+    """As nbgrader runs them: a graded notebook must not lose points to a widget that nobody can draw."""
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in HEADLESS])
+    NotebookClient(notebook, timeout=180, startup_timeout=180).execute()
+    outputs = [cell.outputs for cell in notebook.cells]
+    assert not [one for cell in outputs for one in cell if one.output_type in ("stream", "error")]
+    said = [[one.data["text/plain"] for one in cell if "text/plain" in one.get("data", {})] for cell in outputs]
+    for number, words in ((2, "would not compile again"), (3, "1 graph"), (4, "calls"), (5, "Predict:"), (6, "Hint 1")):
+        assert words in " ".join(said[number])
+        assert "VBox(" not in " ".join(said[number])
