@@ -42,8 +42,15 @@ class Kept:
         for _, owner, name in self._places:
             value = found(owner, name)
             numbers.append(id(value))
-            numbers.append(id(getattr(value, "__code__", None)))
+            numbers.append(id(code_of(value)))
         return numbers.tobytes().hex()
+
+
+def code_of(value: Any) -> types.CodeType | None:
+    """The code of a function, a method or a property; nothing else is asked, for some objects make what they lack."""
+    inner: Any = value.fget if type(value) is property else value
+    inner = inner.__func__ if type(inner) in (staticmethod, classmethod) else inner
+    return inner.__code__ if type(inner) is types.FunctionType else None
 
 
 def places() -> Iterator[Place]:

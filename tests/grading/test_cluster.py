@@ -201,7 +201,8 @@ def test_a_worker_with_another_version_of_the_course_is_refused(engine, monkeypa
 def test_a_file_of_batch_jobs_starts_workers_through_dask_jobqueue(tmp_path, monkeypatch):
     """Its local kind runs a job's script as Slurm would, on this machine."""
     dask_jobqueue = pytest.importorskip("dask_jobqueue")
-    monkeypatch.setattr(dask_jobqueue, "LocalCluster", dask_jobqueue.local.LocalCluster, raising=False)
+    local = pytest.importorskip("dask_jobqueue.local")
+    monkeypatch.setattr(dask_jobqueue, "LocalCluster", local.LocalCluster, raising=False)
     from autograder.errors import CourseError
     from autograder.grading import cluster
 
