@@ -9,36 +9,8 @@ import torch
 from torch import nn
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
+from autograder.exercises.residual import Tower, tower
 from autograder.judging import called
-
-
-class Block(nn.Module):
-    """A residual layer, [rows, width] → [rows, width]."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Rows in, rows out."""
-        out: torch.Tensor = x + self.linear(self.norm(x)).relu()
-        return out
-
-
-class Tower(nn.Module):
-    """Blocks and a head, [rows, width] → [rows]."""
-
-    def __init__(self, width: int, depth: int) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
-        self.head = nn.Linear(width, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Rows in, one number a row out."""
-        for block in self.blocks:
-            x = block(x)
-        out: torch.Tensor = self.head(x).squeeze(-1)
-        return out
 
 
 def _plain(model: Tower) -> nn.Module:
@@ -77,11 +49,9 @@ WAYS = tuple(WRAPPINGS)
 PLACES = {"without": "without", "misspelled": "that misspells"}
 
 
-def tower(asked: Values, number: int) -> Tower:
-    """The tower of that number: the same weights whoever builds it."""
-    with torch.random.fork_rng():
-        torch.manual_seed(asked["seed"] + number)
-        return Tower(asked["width"], asked["depth"])
+def numbered(asked: Values, number: int) -> Tower:
+    """The tower of that number."""
+    return tower(asked["width"], asked["depth"], asked["seed"] + number)
 
 
 def ask(draw: Draw) -> Values:
@@ -107,7 +77,7 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 
 def _loaded(load: Any, asked: Values, saved: int, loaded: int) -> Values:
-    source, target = tower(asked, saved), tower(asked, -1 - loaded)
+    source, target = numbered(asked, saved), numbered(asked, -1 - loaded)
     there = list(WRAPPINGS[WAYS[saved]](source).state_dict().items())
     state = dict(there[place] for place in asked["order"])
     keys, inner = list(state), [id(value) for value in target.parameters()]
@@ -130,13 +100,13 @@ def _loaded(load: Any, asked: Values, saved: int, loaded: int) -> Values:
 
 def _raises(load: Any, asked: Values, damage: list[str]) -> bool:
     kind, *names = damage
-    state = dict(tower(asked, 0).state_dict())
+    state = dict(numbered(asked, 0).state_dict())
     for name in names:
         value = state.pop(name)
         if kind == "misspelled":
             state[f"{name}s"] = value
     try:
-        load(tower(asked, 1), state)
+        load(numbered(asked, 1), state)
     except Exception:
         return True
     return False
@@ -171,7 +141,7 @@ def _survives(asked: Values, saved: int, loaded: int, one: Values) -> None:
         if one[fault] is not False:
             raise NotYet(label, got, wanted, look)
     weights = {key.replace("_orig_mod.", ""): value for key, value in one["weights"].items()}
-    for key, value in tower(asked, saved).state_dict().items():
+    for key, value in numbered(asked, saved).state_dict().items():
         arrived = weights.get(key)
         if not isinstance(arrived, torch.Tensor) or not torch.equal(arrived, value):
             left = f"left {key} as it was", "every weight arrives"
