@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -26,6 +27,8 @@ def blocks():
 def followed(classroom, sandbox):
     """The course after the whole guide: ann hands in through the exchange, bob through Canvas."""
     classroom.teaches(TWO_EXERCISES)
+    for part in ("autograder", "compilescope", "assets"):  # as in a clone, where the course brings its grader
+        shutil.copytree(ROOT / part, classroom.root / part, ignore=shutil.ignore_patterns("__pycache__"))
     home = Path(classroom.env["HOME"])
     for folder in (home, classroom.students / "ann"):
         (folder / ".jupyter").mkdir(parents=True)
@@ -34,7 +37,7 @@ def followed(classroom, sandbox):
         )
     archive = classroom.root / "work" / "downloaded" / LESSON / "archive"
     archive.mkdir(parents=True)
-    script = ["set -e", f"export PATH={Path(sys.executable).parent}:$PATH PYTHONPATH={ROOT}"]
+    script = ["set -e", f"export PATH={Path(sys.executable).parent}:$PATH PYTHONPATH={classroom.root}"]
     for who, commands in blocks():
         if who == "student":
             there = f"cd {classroom.students / 'ann'}; export HOME=$PWD JUPYTER_CONFIG_DIR=$PWD/.jupyter"
