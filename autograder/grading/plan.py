@@ -29,11 +29,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of each lesson that was graded here, and on what; `load` is the machine's when they were taken."""
+    """Of each lesson that was graded here, and on how many cores."""
 
     figures: tuple[Figure, ...]
     cores: int
-    load: float
     date: str
 
     @staticmethod
@@ -57,7 +56,7 @@ def measured(some: Iterable[Lesson]) -> Figures:
         raise CourseError("Nothing was graded here yet: grade a lesson first, or name a file with --figures.")
     newest = max(event.at for lesson in figures for event in Journal(lesson).events().values())
     date = time.strftime("%Y-%m-%d", time.gmtime(newest))
-    return Figures(tuple(figures.values()), len(os.sched_getaffinity(0)), round(os.getloadavg()[1], 1), date)
+    return Figures(tuple(figures.values()), len(os.sched_getaffinity(0)), date)
 
 
 def figure_of(lesson: Lesson) -> Figure | None:
@@ -90,8 +89,8 @@ def table(figures: Figures, students: int, lessons_in_all: int, workers: Sequenc
         "|---|---|---|---|",
         *(f"| {one.lesson} | {one.submissions} | {one.judging:.1f} | {one.writing:.2f} |" for one in figures.figures),
         "",
-        f"Measured on {figures.cores} cores, {figures.date}, load {figures.load:g}. For {students:,} students and "
-        f"{lessons_in_all} lessons, {students * lessons_in_all:,} submissions:",
+        f"Measured on {figures.cores} cores, {figures.date}. For {students:,} students and {lessons_in_all} lessons, "
+        f"{students * lessons_in_all:,} submissions:",
         "",
         "| workers | hours for all lessons | hours a lesson | what takes the time |",
         "|---|---|---|---|",
