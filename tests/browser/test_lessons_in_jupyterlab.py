@@ -93,8 +93,8 @@ def test_the_solved_lesson_runs_from_top_to_bottom_and_each_picture_is_whole_and
     run_all(page)
 
     cells = page.evaluate(CELLS)
-    assert [cell["text"] for cell in cells if not cell["ran"]] == []
     assert [red for cell in cells for red in cell["red"] if not LOG_LINE.match(red.strip())] == []
+    assert [cell["text"] for cell in cells if not cell["ran"]] == []
     checks = {one.name: f'check("{one.name}")' for one in of_lesson(name)}
     passed = [check for check, text in checks.items() for cell in cells
               if cell["text"] == text and cell["said"].strip().startswith("✓") and not cell["red"]]  # fmt: skip
