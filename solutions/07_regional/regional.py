@@ -16,6 +16,7 @@
 
 # %%
 from autograder import check, doctor, hint, predict; doctor()
+import functools
 import torch, torch.nn.functional as F
 from torch import nn
 from compilescope import compare_speed, observe, strips, time_plot
@@ -71,6 +72,7 @@ def region(block, x):
 def nested(depth, **options):
     return torch.compile(Stack(depth, region), **options)
 
+# %%
 x = torch.randn(16, 64)
 
 def first_call(way, depth, **options):
@@ -90,10 +92,10 @@ predict(
 
 # %% [markdown]
 # Now for real, with Inductor: nine first calls. The first compile of a session also imports Inductor, so one goes
-# before. Some 15 seconds.
+# before. Some 20 seconds.
 
 # %%
-first_call(whole, 1)
+print(f"with the import: {first_call(whole, 1).calls[0].seconds:.1f} s")
 
 # %%
 ways = {"whole": whole, "regional": regional, "nested": nested}
@@ -118,7 +120,7 @@ for name, runs in firsts.items():
 # same guards, so they are hits. Nested is between: one graph, in which each block is two nodes that call one shared
 # *body*.
 #
-# Your model has 48 blocks of real size. On the H200:
+# Your model has 48 blocks of real size. On the H200 (eager's first call at 6 blocks started CUDA, too):
 
 # %%
 depth_cost(depths)
@@ -149,24 +151,32 @@ check("regional_1")
 # **The case.** Eight blocks, warm. Both models do the same work.
 
 # %%
-def verdict():
+@functools.cache
+def speed():
     torch.compiler.reset()
-    speed = compare_speed(whole(8), regional(8), x, flush=False, seconds=2)
-    return speed.verdict or "cannot tell"
+    one, many = whole(8), regional(8)
+
+    def whole_model(x):
+        return one(x)
+
+    def eight_regions(x):
+        return many(x)
+
+    return compare_speed(whole_model, eight_regions, x, flush=False, seconds=2)
 
 predict(
     "Both are warm. Compared with the whole model, regional is …",
     ["faster", "as fast", "slower", "cannot tell"],
-    verdict,
+    lambda: speed().verdict or "cannot tell",
 )
 
 # %%
-torch.compiler.reset()
-time_plot(compare_speed(whole(8), regional(8), x, flush=False, seconds=2))
+time_plot(speed())
 
 # %% [markdown]
 # **What happened.** Between two regions there is Python: a module call, and the guards of the block, eight times in a
-# step. And nothing is fused across the border of a region. On a GPU you find both in the recording:
+# step. And nothing is fused across the border of a region. (If your machine is busy, there may be no verdict.) On a GPU
+# you find both in the recording:
 
 # %%
 def row(way, depth):
@@ -180,9 +190,9 @@ for way in ("eager", "regional", "nested", "whole"):
 print(depths.origin.sentence())
 
 # %% [markdown]
-# **Read it.** 24 blocks: the whole model has fewer kernels, since some were fused across blocks. The ranges are wide:
-# that machine was not idle, and with one sequence the CPU that launches is what you wait for. So it is a trade, not a
-# free lunch. How many steps do you make?
+# **Read it.** 24 blocks: the whole model has the fewest kernels, since some were fused across blocks. With one sequence
+# the CPU that launches them is what you wait for, so regional is hardly faster than eager. (The ranges are wide: that
+# machine was not idle.) A trade, then, not a free lunch. How many steps do you make?
 
 # %%
 def best(steps):
@@ -212,18 +222,13 @@ def cheapest(ways):
     ### BEGIN SOLUTION
     now = min(ways, key=lambda name: ways[name])
     turns = [(1, now)]
-    while True:
+    while shorter := [name for name in ways if ways[name][1] < ways[now][1]]:
         first, step = ways[now]
-        later = [
-            (max((start - first) // (step - each) + 2, turns[-1][0] + 1), name)
-            for name, (start, each) in ways.items() if each < step
-        ]
-        if not later:
-            return turns
-        begins = min(later)[0]
-        names = [name for n, name in later if n == begins]
-        now = min(names, key=lambda name: ways[name][0] + (begins - 1) * ways[name][1])
-        turns.append((begins, now))
+        begins = {name: (ways[name][0] - first) // (step - ways[name][1]) + 2 for name in shorter}
+        n = min(begins.values())
+        now = min((ways[name][0] + (n - 1) * ways[name][1], name) for name in shorter if begins[name] == n)[1]
+        turns.append((n, now))
+    return turns
     ### END SOLUTION
 
 # %% check="regional_2"
@@ -280,25 +285,32 @@ for name, other in cases.items():
 
 # %% [markdown]
 # **Read it.** Safe, then: where a body does not fit, Dynamo traces another one. The graph stays one graph, which
-# `fullgraph=True` or a CUDA graph may need; regional has a graph for each block.
+# `fullgraph=True` or a CUDA graph may need; regional enters compiled code once for each block.
 
 # %% [markdown]
 # ### Exercise regional_3 · One body
 #
-# Each block has a gain: x ← block(x) · gain. Write the loop so that `torch.compile(through)` has one graph, with one
-# body that is called for each block. Nothing is computed outside of it; a second function, above `through`, may help.
+# Each block has a gain: x ← block(x) · gain. Make a function `through` so that `torch.compile(through)` has one graph,
+# with one body that is called for each block. Nothing is computed outside of it. Mark a region before it is compiled:
+# Dynamo cannot trace the decorator.
 
 # %% exercise="regional_3"
-def through(blocks, gains, x):
-    """x through all blocks in turn, each result times its gain; gains is a tensor [blocks]."""
+def make_through():
+    """through(blocks, gains, x): x through all blocks in turn, each result times its gain.
+
+    gains is a tensor [blocks]. Leave the compiling to the check.
+    """
     ### BEGIN SOLUTION
     @torch.compiler.nested_compile_region
-    def scaled_block(block, gain, x):
+    def one_step(block, gain, x):
         return block(x) * gain
 
-    for block, gain in zip(blocks, gains):
-        x = scaled_block(block, gain, x)
-    return x
+    def through(blocks, gains, x):
+        for block, gain in zip(blocks, gains):
+            x = one_step(block, gain, x)
+        return x
+
+    return through
     ### END SOLUTION
 
 # %% check="regional_3"
@@ -325,6 +337,7 @@ class Tensored(Block):
     def forward(self, x):
         return super().forward(x) / self.depth
 
+# %%
 def one_by_one(blocks, x, training=False, cut=lambda x: x):
     torch.compiler.reset()
     for number, block in enumerate(blocks):
@@ -362,7 +375,7 @@ strips({
 # **What happened.** Blocks share an entry as long as all its guards hold, and guards look at what the block *read*:
 #
 # - **A poisoned attribute.** An int, a flag or a string that differs and is used. After eight entries the rest runs as
-#   plain Python. Make it a tensor, or move it out of the block.
+#   plain Python. The warning above tells you the guard. Make it a tensor, or move it out of the block.
 # - **The gradient of the first input**, as in 7.3: two entries.
 # - **Shapes.** An input that changes is opened at the second size. A weight's shape is not: each width is an entry.
 #
@@ -420,7 +433,8 @@ for phase in sorted(seconds, key=seconds.get, reverse=True)[:8]:
     print(f"{seconds[phase]:6.2f} s  {phase}")
 
 # %% [markdown]
-# Phases contain each other, and all compiles of this notebook are in the sums. For one compile, and for a program
+# These are sums since the last `torch.compiler.reset()`, and phases contain each other. `bytecode_tracing` is Dynamo,
+# `create_aot_dispatcher_function` AOTAutograd with all that follows, `fx_codegen_and_compile` Inductor. For a program
 # that runs somewhere else, there are two variables of the environment:
 #
 # - `TORCH_TRACE=folder` writes what each compile did. `python -m compilescope trace folder` makes one page of it;
@@ -485,9 +499,9 @@ for name, facts in {"cold": cold, "artifacts loaded": warm}.items():
           f"backend {facts['backend']:.2f} s   {facts['caches']}")
 
 # %% [markdown]
-# **What happened.** AOTAutograd's and Inductor's caches answered: no graph was lowered, no code written. Dynamo
-# traced again, and made its guards again; that is in no cache. On a GPU the artifacts hold the compiled Triton
-# kernels, too. On a CPU they hold C++ as text only, and g++ runs again.
+# **What happened.** AOTAutograd's and Inductor's caches answered: no graph was lowered, no code written. Dynamo traced
+# again, and made its guards again; that is in no cache. Compiled C++ is not in the artifacts either: a model that has
+# some waits for g++ again.
 #
 # Two processes on one machine need no artifacts: they share the folder `TORCHINDUCTOR_CACHE_DIR`.
 #
@@ -536,20 +550,22 @@ check("regional_5")
 # 6. **Then hold shapes still** (lesson 4).
 
 # %% [markdown]
-# **The case.** Three models, a budget of 60 captured operations for the first call, and the same two questions: does
-# the whole fit, and if not, do its blocks share?
+# **The case.** Three models that serve requests. A request is the step, nothing is wrapped, the modules are yours: so
+# far the list says `model.compile()` for all three. Then comes 5. Say that 60 captured operations are what your first
+# call may take: does the whole fit? If not, do its blocks share?
 
 # %%
 class Pyramid(nn.Module):
     def __init__(self):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(width) for width in (64, 56, 48, 40, 32, 24))
+        self.blocks = nn.ModuleList(Block(width) for width in range(64, 0, -8))
 
     def forward(self, x):
         for block in self.blocks:
             x = block(x[:, : len(block.out)])
         return x
 
+# %%
 def measured(model):
     torch.compiler.reset()
     as_whole = observe(torch.compile(lambda x: model(x), backend="eager"), x)
@@ -565,7 +581,7 @@ models = {"4 blocks": Stack(4), "16 blocks": Stack(16), "a pyramid": Pyramid()}
 operations = {name: measured(model) for name, model in models.items()}
 
 # %%
-predict("The pyramid has six blocks, each of another width. What does the list say?",
+predict("The pyramid has eight blocks, each of another width. What does the list say?",
         ["whole", "blocks", "another cut"], lambda: decided(*operations["a pyramid"]))
 
 # %%
@@ -574,8 +590,8 @@ for name, (as_whole, as_blocks) in operations.items():
 
 # %% [markdown]
 # **Read it.** Four blocks: no reason to cut, and a larger region is faster. Sixteen: cut. The pyramid has other
-# weights in each block, so cutting saves nothing: you would pay the price of regions for the same first call. There a
-# warm cache (7.5) is what helps.
+# weights in each block, so cutting saves almost nothing: you would pay the price of regions for the same first call.
+# There a warm cache (7.5) is what helps.
 
 # %% [markdown]
 # ### Exercise regional_6 · Decide
@@ -591,20 +607,16 @@ def compiled(model, x, most, one_graph):
     one_graph: a call must be one graph. Use backend="aot_eager"; x is an input to measure with.
     """
     ### BEGIN SOLUTION
-    torch.compiler.reset()
-    run = observe(torch.compile(lambda x: model(x), backend="eager"), x)
-    torch.compiler.reset()
-
-    def serve(x):
+    def in_one_graph(x):
         x = model.stem(x)
         for block in model.blocks:
             x = region(block, x)
         return model.head(x)
 
-    if captured(run) <= most:
-        return torch.compile(model, backend="aot_eager")
-    if one_graph:
-        return torch.compile(serve, backend="aot_eager")
+    torch.compiler.reset()
+    whole = captured(observe(torch.compile(lambda x: model(x), backend="eager"), x))
+    if whole <= most or one_graph:
+        return torch.compile(model if whole <= most else in_one_graph, backend="aot_eager")
     for block in model.blocks:
         block.compile(backend="aot_eager")
     return model

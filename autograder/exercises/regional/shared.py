@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import torch
 
@@ -31,7 +32,8 @@ def ask(draw: Draw) -> Values:
 
 def probe(answer: Answer, asked: Values) -> Values:
     """Compiles the answer around the blocks: without gradients, then with an input that wants one."""
-    through, found = answer.through, {}
+    through: Any = called("make_through()", answer.make_through)
+    found: Values = {}
     for name, training in (("serving", False), ("training", True)):
         net, x = blocks.net_of(asked), asked["x"][0].clone().requires_grad_(training)
         if not callable(through):
@@ -101,28 +103,37 @@ def through(blocks, gains, x):
 """
 _RIGHT = _THROUGH.format("scaled_block(block, gains[i], x)")
 
+_MADE = """
+def make_through():
+    return through
+"""
+
+
+def _wrong(code: str, says: str) -> KnownMistake:
+    return KnownMistake(_START + code + _MADE, says)
+
+
 EXERCISE = Exercise(
     name="regional_3",
     lesson="07_regional",
     points=2,
-    asks_for=("through",),
+    asks_for=("make_through",),
     check=Check(ask, probe, judge),
     hints=(
         "What repeats is a block with its gain. Which function holds just that, and what must it be given?",
-        "A region is a function with the decorator. A tensor argument may differ from call to call; a Python number "
-        "makes another body.",
-        "@torch.compiler.nested_compile_region above def step(block, gain, x): return block(x) * gain. In the loop: "
-        "x = step(block, gains[i], x).",
+        "A region is a function with the decorator, outside of through. A tensor argument may differ from call to "
+        "call; a Python number makes another body.",
+        "@torch.compiler.nested_compile_region above def step(block, gain, x): return block(x) * gain. In the loop of "
+        "through: x = step(block, gains[i], x). Then return through.",
     ),
     known_mistakes=(
-        KnownMistake(_START + _THROUGH.format("block(x) * gains[i]"), "has no nested region"),
-        KnownMistake(  # the region holds the loop
-            _START + "@torch.compiler.nested_compile_region" + _THROUGH.format("block(x) * gains[i]"),
+        _wrong(_THROUGH.format("block(x) * gains[i]"), "has no nested region"),
+        _wrong(  # the region holds the loop
+            "@torch.compiler.nested_compile_region" + _THROUGH.format("block(x) * gains[i]"),
             "one for each block",
         ),
-        KnownMistake(  # compiled one by one: taken into the outer graph
-            _START
-            + """
+        _wrong(  # compiled one by one: taken into the outer graph
+            """
 def through(blocks, gains, x):
     for block, gain in zip(blocks, gains):
         block.compile(backend="aot_eager")
@@ -131,9 +142,8 @@ def through(blocks, gains, x):
 """,
             "through(blocks, gains, x), compiled",
         ),
-        KnownMistake(  # a number makes each call another one
-            _START
-            + """
+        _wrong(  # a number makes each call another one
+            """
 @torch.compiler.nested_compile_region
 def step(block, gains, i, x):
     return block(x) * gains[i]
@@ -141,9 +151,8 @@ def step(block, gains, i, x):
             + _THROUGH.format("step(block, gains, i, x)"),
             "one is wanted, shared",
         ),
-        KnownMistake(  # the block without its gain
-            _START
-            + """
+        _wrong(  # the block without its gain
+            """
 @torch.compiler.nested_compile_region
 def step(block, x):
     return block(x)
@@ -151,9 +160,8 @@ def step(block, x):
             + _THROUGH.format("step(block, x) * gains[i]"),
             "outside its regions",
         ),
-        KnownMistake(  # the first block is called by itself
-            _START
-            + _REGION
+        _wrong(  # the first block is called by itself
+            _REGION
             + """
 def through(blocks, gains, x):
     x = blocks[0](x) * gains[0]
@@ -163,16 +171,26 @@ def through(blocks, gains, x):
 """,
             "one for each block",
         ),
-        KnownMistake(_START + _REGION + _THROUGH.format("scaled_block(blocks[0], gains[i], x)"), "float64 result"),
-        KnownMistake(  # no gradient reaches the input
-            _START
-            + _REGION.replace("block(x)", "block(x.detach())")
-            + _THROUGH.format("scaled_block(block, gains[i], x)"),
+        _wrong(  # marked again in each trace
+            """
+def through(blocks, gains, x):
+    @torch.compiler.nested_compile_region
+    def step(block, gain, x):
+        return block(x) * gain
+    for i, block in enumerate(blocks):
+        x = step(block, gains[i], x)
+    return x
+""",
+            "through(blocks, gains, x), compiled",
+        ),
+        _wrong(_REGION + _THROUGH.format("scaled_block(blocks[0], gains[i], x)"), "float64 result"),
+        _wrong(  # no gradient reaches the input
+            _REGION.replace("block(x)", "block(x.detach())") + _THROUGH.format("scaled_block(block, gains[i], x)"),
             "The gradient of x",
         ),
     ),
     alternatives=(
-        _START + _REGION + _RIGHT,
+        _START + _REGION + _RIGHT + _MADE,
         """
 from torch.compiler import nested_compile_region
 
@@ -186,6 +204,7 @@ def through(blocks, gains, x):
     for block, gain in zip(blocks, gains):
         x = Loop.step(block, x, gain)
     return x
-""",
+"""
+        + _MADE,
     ),
 )
