@@ -11,7 +11,8 @@ HEAD = f"""# How sure is a grade?
 
 Made by `make grade-quality`, which grades each program in the sandbox. A mutant is a right answer with one change.
 Killed: it gets no points. Equivalent: it passes on {1 + DRAWS} draws, and on each its facts are those of the right
-answer, but for what the exercise leaves open (last list). By luck: some draws find it out and others do not. A survivor is a gap in a check.
+answer, but for what the exercise leaves open (last list). By luck: some draws find it out and others do not.
+A survivor is a gap in a check.
 Right answers are graded several times on fresh draws; the last column is the machine's load for each core meanwhile.
 
 | exercise | mutants | killed | equivalent | by luck | survivors | mistakes caught | right answers accepted | load |
