@@ -66,6 +66,7 @@ def _make_pages_safe(c: Config, root: Path) -> None:
     c.HTMLExporter.preprocessors = [f"{ours}.SafeOutputs"]
     steps = ["nbgrader.preprocessors.GetGrades", "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor"]
     c.GenerateFeedback.preprocessors = [*steps, f"{ours}.AddPictures"]
+    c.GenerateFeedback.post_convert_hook = f"{ours}.after_feedback"
     c.AddPictures.graded = str(root / "work" / "grading")
     if nbgrader is not None and nbgrader.origin:  # ours come first: the same pages without MathJax from elsewhere
         theirs = Path(nbgrader.origin).parent / "server_extensions" / "formgrader" / "templates"

@@ -227,7 +227,7 @@ def test_the_guides_slurm_file_gives_jobs_of_one_submission_at_a_time():
     text = (ROOT / "docs" / "clusters.md").read_text()
     options = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
     assert (options.pop("system"), options.pop("jobs")) == ("SLURM", 32)
-    with dask_jobqueue.SLURMCluster(**options, scheduler_options={"dashboard_address": None}) as cluster:
+    with dask_jobqueue.SLURMCluster(**options, scheduler_options={"dashboard_address": ":0"}) as cluster:
         script = cluster.job_script()
     assert "--nthreads 1" in script
     assert "--lifetime 110m" in script

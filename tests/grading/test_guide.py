@@ -85,7 +85,9 @@ def test_the_exports_hold_what_the_guide_set_up(followed):
 
 
 def test_feedback_is_released_to_the_student(followed):
-    assert list(followed.exchange.rglob("feedback/*.html"))
+    released = [path.read_text() for path in followed.exchange.rglob("feedback/*.html")]
+    assert len(released) == 2, "bob's did not come through the exchange, and stops nobody"
+    assert any("4.0 / 4.0" in page for page in released)
 
 
 def test_the_guide_names_each_step_and_each_option_that_grade_has():
