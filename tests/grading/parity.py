@@ -85,9 +85,14 @@ def rows(root: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def differences(classroom: Classroom, student: str) -> Iterator[str]:
-    """What differs for a student between the two gradings, in the gradebook and in ``autograded/``."""
-    ours, theirs = (rows(root).get(student, {}) for root in (classroom.root, classroom.by_nbgrader))
+def books(classroom: Classroom) -> list[dict[str, dict[str, Any]]]:
+    """What our gradebook says, and nbgrader's."""
+    return [rows(root) for root in (classroom.root, classroom.by_nbgrader)]
+
+
+def differences(classroom: Classroom, student: str, both: list[dict[str, dict[str, Any]]]) -> Iterator[str]:
+    """What differs for a student between the two gradings, in the gradebooks `both` and in ``autograded/``."""
+    ours, theirs = (book.get(student, {}) for book in both)
     for part in ("submission", "notebook", "grades", "comments"):
         if part not in ours or ours[part] != theirs.get(part):
             yield f"{part}: {ours.get(part)} by grade, {theirs.get(part)} by nbgrader"
@@ -125,9 +130,9 @@ def shown(cell: nbformat.NotebookNode) -> Any:
     return output.get("text") or (output.ename, output.evalue)
 
 
-def table(classroom: Classroom) -> str:
+def table(classroom: Classroom, both: list[dict[str, dict[str, Any]]]) -> str:
     """The comparison in Markdown."""
-    ours, theirs = rows(classroom.root), rows(classroom.by_nbgrader)
+    ours, theirs = both
     lines = [
         "# `grade` against `nbgrader autograde`, field by field",
         "",
@@ -140,7 +145,7 @@ def table(classroom: Classroom) -> str:
         "|---|---|---|---|---|",
     ]
     for student, (worth, _) in HONEST.items():
-        found = "; ".join(differences(classroom, student)) or "none"
+        found = "; ".join(differences(classroom, student, both)) or "none"
         scores = [one.get(student, {}).get("notebook", ["none"])[0] for one in (theirs, ours)]
         marks = {LATE: ", handed in late", RENAMED: ", file renamed", WITH_FILES: ", with other files"}
         said = student.replace("_", " ") + marks.get(student, "")
@@ -157,8 +162,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         classroom = Classroom(Path(folder))
         graded_twice(classroom, HONEST, PLAIN)
-        output.write_text(table(classroom))
-        return int(any(any(differences(classroom, student)) for student in HONEST))
+        both = books(classroom)
+        output.write_text(table(classroom, both))
+        return int(any(any(differences(classroom, student, both)) for student in HONEST))
 
 
 if __name__ == "__main__":
