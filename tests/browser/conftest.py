@@ -127,7 +127,7 @@ def jupyter_lab(folder):
 
 
 def _wait_for(url, server, log):
-    for _ in range(240):
+    for _ in range(720):  # 3 minutes: a busy machine takes one to import the server
         if server.poll() is not None:
             break
         try:
