@@ -54,13 +54,33 @@ def test_what_is_called_and_which_numbers_stand_there_is_compared():
 
 
 @pytest.mark.parametrize("exercise", everything(), ids=lambda exercise: exercise.name)
-def test_independent_right_answers_of_an_exercise_are_not_near_each_other(exercise):
+def test_students_who_find_the_right_answers_of_an_exercise_by_themselves_are_not_paired(exercise):
     released = nbformat.read(lesson_named(exercise.lesson).learner, as_version=4)
     given = similar._given(exercise, released)
-    answers = [similar.parts_of(code, exercise.asks_for, given) for code in exercise.alternatives]
-    long = [parts for parts in answers if len(parts) >= similar.SHORTEST]
-    for one, other in itertools.combinations(long, 2):
-        assert similar.Indel.normalized_similarity(one, other) < similar.THRESHOLD
+    answers = [
+        similar.Written(f"student {number}", code, similar.parts_of(code, exercise.asks_for, given))
+        for number, code in enumerate(exercise.alternatives)
+    ]
+    report = similar.Report()
+    similar.compare(exercise, answers, given, similar.THRESHOLD, report)
+    assert report.pairs == []
+
+
+def test_right_answers_are_hardly_ever_near_each_other_so_that_the_threshold_means_something():
+    near = [
+        found
+        for exercise in everything()
+        for one, other in itertools.combinations(exercise.alternatives, 2)
+        if (found := between(exercise, one, other)) is not None
+    ]
+    assert len(near) > 20
+    assert sum(found >= similar.THRESHOLD for found in near) <= len(near) / 20
+
+
+def between(exercise, one, other):
+    """How alike two answers are; None if one is too short."""
+    parts = [similar.parts_of(code, exercise.asks_for) for code in (one, other)]
+    return similar.Indel.normalized_similarity(*parts) if min(map(len, parts)) >= similar.SHORTEST else None
 
 
 OWN = """def load_checkpoint(model, state):
