@@ -109,7 +109,7 @@ EXERCISE = Exercise(
         KnownMistake(  # another path when compiled
             _tame("if torch.compiler.is_compiling():", f"    {_CLAMP}", _COUNT, _CLAMP), "block.clips is 0"
         ),
-        KnownMistake(_tame("block.clips = int(x.abs().max() > block.limit)", _CLAMP), "block.clips"),
+        KnownMistake(_tame("block.clips = int(x.abs().max() > block.limit)", _CLAMP), "clips"),
     ),
     alternatives=(
         _tame(_COUNT, _CLAMP),
