@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from compilescope import Run, observe
+from compilescope.explorer import explore
 from compilescope.facts import NO_GPU
 
 
@@ -37,6 +38,15 @@ def modeled():
     with observe() as run:
         torch.compile(Model())(torch.ones(16, 64)).square().mean().backward()
     return run
+
+
+def test_a_training_step_with_its_code_for_two_targets_is_a_page_of_less_than_50_kb():
+    torch.compiler.reset()
+    with observe(on="h100") as run:
+        torch.compile(Model())(torch.ones(16, 64)).square().mean().backward()
+    view = explore(run)
+    assert "Targets: this CPU · NVIDIA H100 (pretended)." in view.text
+    assert len(view.html.encode()) < 50_000
 
 
 def test_all_stages_of_a_training_step_are_there(chained):
