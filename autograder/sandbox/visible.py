@@ -48,8 +48,8 @@ def write_library(folder: Path, exercises: Iterable[Exercise]) -> None:
     package = folder / "autograder"
     for name in whole_modules():
         _copy(PACKAGE / f"{name.replace('.', '/')}.py", package / f"{name.replace('.', '/')}.py")
-    for text in PACKAGE.glob("*.txt"):
-        _copy(text, package / text.name)
+    for shipped in PACKAGE.glob("*.txt"):
+        _copy(shipped, package / shipped.name)
     (package / "__init__.py").write_text(LEARNERS_PACKAGE)
     wanted: dict[str, set[str]] = {}
     for exercise in exercises:
