@@ -71,7 +71,7 @@ side_by_side(ranks)
 # %% [markdown]
 # **What you see.** One step of each rank. Dynamo captured one graph, and the backend got three. *DDPOptimizer*, a part
 # of Dynamo, cut it where DDP's buckets are full. So the gradients of part 3 are complete after its own backward, and
-# their `all_reduce` travels while part 2 still computes.
+# their `all_reduce` travels while part 2 still computes. (The number beside it: how many elements travel.)
 #
 # Now both places.
 
@@ -421,8 +421,8 @@ for rank in ranks:
           " ".join("⇄" if one.kind == "collective" else one.name for one in rank.flow))
 
 # %% [markdown]
-# **What happened.** Now both have two graphs, compiled at the same call. The price is a collective, ⇄, before each call
-# that has something to guard.
+# **What happened.** Now both have two graphs, compiled at the same call. The price is what each ⇄ stands for: before a
+# call that has something to guard, the ranks ask each other.
 
 # %% [markdown]
 # ### Exercise dist_5 · Decide together
