@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from typing import Any
 
 import torch
@@ -90,9 +92,10 @@ def _on_rank(ready: Any, asked: Values) -> list[torch.Tensor]:
 def judge(asked: Values, found: Values) -> str:
     """Each clause, from facts; numbers and clips of the stream as the plain model has them."""
     terms = _terms(asked)
-    exact = train(gpt_of(asked).double(), terms)
     plain = gpt_of(asked).double()
-    with torch.no_grad():
+    with contextlib.redirect_stdout(io.StringIO()):  # the planted block prints each clip
+        exact = train(gpt_of(asked).double(), terms)
+    with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
         for ids, got in zip(terms.stream, found["results"], strict=True):
             shape = " × ".join(map(str, ids.shape))
             same_numbers(f"The model on {shape} letters", got, plain(ids), torch.float32)
