@@ -33,6 +33,7 @@ def contract_report(
     rows = [_row(clause, [clauses.get(clause.name) for clauses in found]) for clause in shown[-1].clauses]
     body = table(["clause", "wanted", *heads], rows)
     body += "".join(_strip(name, one) for name, one in zip(heads, shown, strict=True) if one.compiled)
+    body += '<p class="mute">A number: so many frames compiled. ●: nothing compiled. ■: plain Python.</p>'
     body += _curves(shown, heads)
     return card(_title(shown[-1]), body, "\n".join(_lines(shown, heads)), shown[-1].origin.sentence())
 
