@@ -429,7 +429,7 @@ from torch._dynamo.utils import compile_times
 first_call(whole, 4)
 phases, spent = compile_times(repr="csv", aggregate=True)
 seconds = {phase: float(one) for phase, one in zip(phases, spent)}
-for phase in sorted(seconds, key=seconds.get, reverse=True)[:8]:
+for phase in sorted(seconds, key=seconds.get, reverse=True)[:11]:
     print(f"{seconds[phase]:6.2f} s  {phase}")
 
 # %% [markdown]
