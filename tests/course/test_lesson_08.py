@@ -1,15 +1,13 @@
-"""Lesson 8, beyond what holds for every lesson: its model, its predictions, and what its exercises draw."""
+"""Lesson 8, beyond what holds for every lesson: its model, and what its exercises draw."""
 
 import ast
 import inspect
 
 import pytest
 
-import autograder
 from autograder.build import lesson_named, solved_notebook
 from autograder.exercise import Draw
 from autograder.exercises.capstone import planted, ready, served, tame, unwrap
-from autograder.judge import namespace_of
 from autograder.texts import small_text
 
 LESSON = lesson_named("08_capstone")
@@ -44,31 +42,6 @@ def test_checks_use_the_model_that_the_lesson_shows(name):
         "scores = self.head(self.norm(x))\n        return scores", "return self.head(self.norm(x))"
     )
     assert bare(ast.Module([shown], [])) == said
-
-
-def definitions_and_predictions():
-    """The lesson without its checks and without the two contracts, which start ranks."""
-    tree = ast.parse("\n\n".join(source for source in cells() if not source.startswith("check(")))
-    kept = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
-    tree.body = [
-        one
-        for one in tree.body
-        if (isinstance(one, kept) or ast.unparse(one).startswith("predict(")) and "contract(" not in ast.unparse(one)
-    ]
-    return ast.unparse(tree)
-
-
-def test_the_computed_answer_of_each_prediction_is_one_of_its_choices(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    answers = []
-
-    def predict(question, choices, compute):
-        answers.append((question, str(compute()), [str(choice) for choice in choices]))
-
-    monkeypatch.setattr(autograder, "predict", predict)
-    namespace_of(definitions_and_predictions(), "lesson8")
-    assert [question for question, answer, choices in answers if answer not in choices] == []
-    assert [answer for _, answer, _ in answers] == ["more than 1", "3", "5", "three or more"]
 
 
 def test_the_text_is_long_enough_for_the_batches_of_the_lesson():

@@ -104,7 +104,8 @@ EXERCISE = Exercise(
         KnownMistake(_tame(_COUNT, "return x.clamp(max=block.limit)"), "float64 result"),
         KnownMistake(_tame("block.clips += int((x.abs().max() > block.limit).item())", _CLAMP), "Dynamo stopped"),
         KnownMistake(  # kept out of the graph
-            START + "@torch.compiler.disable\ndef tame(block, x):\n" f"    {_COUNT}\n    {_CLAMP}\n", "made 0 graphs"
+            START + "@torch.compiler.disable\ndef plainly(block, x):\n" f"    {_COUNT}\n    {_CLAMP}\n"
+            "def tame(block, x):\n    return plainly(block, x)\n", "made 0 graphs"
         ),
         KnownMistake(  # another path when compiled
             _tame("if torch.compiler.is_compiling():", f"    {_CLAMP}", _COUNT, _CLAMP), "block.clips is 0"
