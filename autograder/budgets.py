@@ -15,6 +15,8 @@ LINES_PER_CODE_CELL = 20
 LINES_PER_OUTPUT = 25
 BYTES_PER_OUTPUT = 50_000
 SECONDS_PER_LESSON = 120
+SECONDS_WITH_RANKS = {"06_distributed": 150}
+"""A lesson that starts processes of its own again and again may take longer."""
 FEEDBACK_WORDS = 45
 
 
