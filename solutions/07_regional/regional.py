@@ -466,10 +466,9 @@ print(json.dumps({"caches": run.compiles[0].caches, "first": run.calls[0].second
 import json, os, subprocess, sys
 from pathlib import Path
 
-Path("job.py").write_text(JOB)
-
 def job(folder, load="-", save="artifacts", **variables):
     """Facts of job.py in a process of its own, with its cache folder."""
+    Path("job.py").write_text(JOB)
     variables |= {"TORCHINDUCTOR_CACHE_DIR": str(Path(folder).absolute())}
     command = [sys.executable, "job.py", load, save]
     ended = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
