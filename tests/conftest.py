@@ -26,7 +26,7 @@ def require(program: str, untested: str) -> str:
 
 @pytest.fixture(autouse=True)
 def torch_as_it_was():
-    """What a program under test leaves on, a stance or a log level, ends with its test."""
+    """What a program under test leaves on, a stance, a log level or gradients off, ends with its test."""
     levels = {name: logging.getLogger(name).level for name in list(logging.root.manager.loggerDict) if "torch" in name}
     yield
     for name, level in levels.items():
@@ -35,3 +35,4 @@ def torch_as_it_was():
         import torch
 
         torch.compiler.set_stance("default")
+        torch.set_grad_enabled(True)

@@ -14,10 +14,20 @@ def classroom(tmp_path_factory):
     return Classroom(tmp_path_factory.mktemp("class"))
 
 
-@pytest.fixture(scope="session")
-def sandbox():
-    """Skips, loudly, where there is no bubblewrap."""
+def _require(program, untested):
     spec = importlib.util.spec_from_file_location("tests_conftest", Path(__file__).parents[1] / "conftest.py")
     shared = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(shared)
-    return shared.require("bwrap", "the sandbox that student code is graded in")
+    return shared.require(program, untested)
+
+
+@pytest.fixture(scope="session")
+def sandbox():
+    """Skips, loudly, where there is no bubblewrap."""
+    return _require("bwrap", "the sandbox that student code is graded in")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Skips, loudly, where there is no Chromium."""
+    return _require("chromium", "feedback as a student's browser shows it")

@@ -1,6 +1,7 @@
 """What a student reads: the sentence, the picture of their own graph beside the wanted facts, hints; nothing else."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -8,6 +9,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 from nbformat.v4 import new_output
+from playwright.sync_api import sync_playwright
 
 from autograder.exercises import find
 from autograder.grading import feedback, picture
@@ -152,27 +154,29 @@ def test_feedback_is_one_file_that_asks_nobody_and_runs_nothing(page, open_page_
     assert width > 100
 
 
+def opened_in(chromium, page):
+    """What a page asked the network for, its title, and the width of its first drawn picture."""
+    asked = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--headless", "--no-sandbox"])
+        tab = browser.new_page()
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(page.as_uri())
+        width = tab.evaluate("document.querySelector('.course-feedback img').naturalWidth")
+        title = tab.title()
+        browser.close()
+    return [url for url in asked if not url.startswith(("file:", "data:"))], title, width
+
+
 @pytest.fixture
-def open_page_of(tmp_path):
-    """Opens HTML in Chromium: (what it asked the network for, its title, the width of the first drawn picture)."""
-    pytest.importorskip("playwright")
-    from playwright.sync_api import sync_playwright
+def open_page_of(tmp_path, chromium):
+    """Opens HTML in Chromium, as `opened_in` does."""
 
     def opened(text):
-        import shutil
-
-        path = shutil.which("chromium") or pytest.skip("chromium is not installed: feedback in a browser not tested")
-        (tmp_path / "page.html").write_text(text)
-        asked = []
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
-            tab = browser.new_page()
-            tab.on("request", lambda request: asked.append(request.url))
-            tab.goto((tmp_path / "page.html").as_uri())
-            width = tab.evaluate("document.querySelector('.course-feedback img').naturalWidth")
-            title = tab.title()
-            browser.close()
-        return [url for url in asked if not url.startswith(("file:", "data:"))], title, width
+        page = tmp_path / "page.html"
+        page.write_text(text)
+        with ThreadPoolExecutor(1) as thread:  # this process may have Playwright's loop running for other tests
+            return thread.submit(opened_in, chromium, page).result()
 
     return opened
 

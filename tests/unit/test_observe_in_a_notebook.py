@@ -53,4 +53,5 @@ def test_no_temporary_file_name_is_left_anywhere(facts):
 
 
 def test_observing_writes_nothing_into_the_cell(told):
-    assert told.cells[2].outputs == []
+    outputs = told.cells[2].outputs  # on a busy machine a line tells of the wait, and is empty afterwards
+    assert [one for one in outputs if one.get("data", {}).get("text/html") != ""] == []

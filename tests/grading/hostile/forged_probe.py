@@ -10,7 +10,7 @@ def forged(answer, asked):
     number = len(probes.WAYS)
     faults = {"error": "", "state changed": False, "replaced": False, "unwrapped": False, "shared": False}
     pairs = [
-        {**faults, "weights": dict(probes.tower(asked, saved).state_dict())} for saved in range(number) for _ in range(number)
+        {**faults, "weights": dict(probes.numbered(asked, saved).state_dict())} for saved in range(number) for _ in range(number)
     ]
     return {"pairs": pairs, "raised": [True, True, True]}
 probes.probe = forged
