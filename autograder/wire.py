@@ -216,7 +216,8 @@ def _tensor(raw: bytes, dtype: torch.dtype, shape: list[int], said: dict[str, An
     else:
         flat = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
         # A byte that is neither 0 nor 1 is no bool, and torch computes nonsense with it.
-        made = ((flat != 0) if dtype == torch.bool else flat.view(dtype)).reshape(shape)
+        # A copy, as the tensor that was sent was no view: Dynamo guards the sizes of a view's base as well.
+        made = ((flat != 0) if dtype == torch.bool else flat.view(dtype)).reshape(shape).clone()
     if said["device"] == "cuda" and torch.cuda.is_available():
         made = made.cuda()
     wants_grad = said["grad"] is True and (dtype.is_floating_point or dtype.is_complex)

@@ -174,3 +174,8 @@ def test_random_damage_to_a_message_raises_nothing_else():
             decode(bytes(bad))
         except WireError:
             continue
+
+
+def test_a_tensor_that_arrives_is_no_view():
+    for sent in (torch.randn(3, 5), torch.ones(4, dtype=torch.bool), torch.empty(0)):
+        assert decode(encode({"x": sent}))["x"]._base is None
