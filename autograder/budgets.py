@@ -15,8 +15,6 @@ LINES_PER_CODE_CELL = 20
 LINES_PER_OUTPUT = 25
 BYTES_PER_OUTPUT = 50_000
 SECONDS_PER_LESSON = 120
-SECONDS_WITH_RANKS = {"06_distributed": 150, "08_capstone": 150}
-"""Lessons that start processes of their own again and again may take longer."""
 FEEDBACK_WORDS = 45
 
 

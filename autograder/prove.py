@@ -15,7 +15,6 @@ from rich.markup import escape
 from autograder.budgets import (
     FEEDBACK_WORDS,
     SECONDS_PER_LESSON,
-    SECONDS_WITH_RANKS,
     leak_problems,
     output_problems,
     source_problems,
@@ -106,10 +105,9 @@ def solved_problems(proof: Proof, lesson: Lesson) -> Iterator[str]:
             yield f"solved: {grade_id} wrote to stderr, which nbgrader scores 0: {noise[:120]}"
     yield from output_problems(notebook, "solved")
     total = proof.seconds["solved"]
-    most = SECONDS_WITH_RANKS.get(lesson.name, SECONDS_PER_LESSON)
-    if total > most:
+    if total > SECONDS_PER_LESSON:
         slowest = proof.slowest["solved"][1]
-        yield f"solved: took {total:.0f} s; at most {most}. The slowest cell: {slowest}"
+        yield f"solved: took {total:.0f} s; at most {SECONDS_PER_LESSON}. The slowest cell: {slowest}"
 
 
 def unsolved_problems(proof: Proof, lesson: Lesson) -> Iterator[str]:

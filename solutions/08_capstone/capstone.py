@@ -299,6 +299,14 @@ def make_step(model):
 # %% check="capstone_4"
 check("capstone_4")
 
+# %%
+def renamed():
+    keys = list(planted().state_dict())
+    return {0: "none", len(keys): "all"}.get(sum(key.startswith("_orig_mod.") for key in keys), "some")
+
+predict("How many keys of the compiled model's checkpoint begin with the wrapper's name?", ["none", "some", "all"],
+        renamed)
+
 # %% [markdown]
 # ### Exercise capstone_5 · No trace of a wrapper
 #

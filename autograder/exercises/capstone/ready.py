@@ -167,7 +167,7 @@ EXERCISE = Exercise(
         ),
         KnownMistake(_ready(_COMPILE), "graphs"),  # compiled, and nothing cured
         KnownMistake(_ready(_lines(_CLASS, _COMPILE)), "graphs"),
-        KnownMistake(_ready(_lines(_NUMBERS, _COMPILE)), "is the contract"),
+        KnownMistake(_ready(_lines(_NUMBERS, _COMPILE)), "graphs: "),
         KnownMistake(  # the whole model
             _ready(_lines(_CLASS, _NUMBERS), end="model.compile(backend='aot_eager'); return model"),
             LABEL,
