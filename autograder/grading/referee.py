@@ -144,11 +144,16 @@ def _judged(question: Question, found: Any) -> tuple[bool, str]:
         start_clean()
 
 
+def wrong_canaries(exercise: Exercise) -> list[str]:
+    """One known mistake, picked anew for each submission, so that no submission can be written against it."""
+    return [random.SystemRandom().choice(exercise.known_mistakes).code]
+
+
 def _try_canaries(job: Job, question: Question) -> str:
     """A wrong answer of ours must fail and a right one must pass in the same process; else what was seen."""
     exercise = question.exercise
-    wrong = random.SystemRandom().choice(exercise.known_mistakes).code
-    for code, must_pass in ((wrong, False), (exercise.alternatives[0], True)):
+    wrong = [(code, False) for code in wrong_canaries(exercise)]
+    for code, must_pass in (*wrong, (exercise.alternatives[0], True)):
         job.send({"canary": code, **question.order})
         answer = heard(job, OUTCOMES)
         passed, sentence = decide(question, answer, job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -25,12 +26,17 @@ def option_defaults(names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in config.get_config_copy().items() if name in names}
 
 
-def cold_caches() -> contextlib.AbstractContextManager[Any]:
-    """Empty caches for a block: on disk and in memory. ``torch._inductor.utils.fresh_cache`` (2.11 to 2.15)."""
-    from torch._inductor.utils import fresh_cache
+@contextlib.contextmanager
+def cold_caches() -> Iterator[None]:
+    """Empty caches for a block: on disk, in memory, and of what `save_cache_artifacts` would save, as in a new process.
 
-    found: contextlib.AbstractContextManager[Any] = fresh_cache()
-    return found
+    ``torch._inductor.utils.fresh_cache``, ``torch.compiler._cache.CacheArtifactManager.with_fresh_cache`` (2.11 to 2.15).
+    """
+    from torch._inductor.utils import fresh_cache
+    from torch.compiler._cache import CacheArtifactManager
+
+    with CacheArtifactManager.with_fresh_cache(), fresh_cache():
+        yield
 
 
 def graph_pool_bytes() -> int:
