@@ -28,9 +28,9 @@ def option_defaults(names: set[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def cold_caches() -> Iterator[None]:
-    """Empty caches for a block: on disk, in memory, and of what `save_cache_artifacts` would save, as in a new process.
+    """Empty caches for a block, as in a new process: on disk, in memory, and what `save_cache_artifacts` would save.
 
-    ``torch._inductor.utils.fresh_cache``, ``torch.compiler._cache.CacheArtifactManager.with_fresh_cache`` (2.11 to 2.15).
+    ``torch._inductor.utils.fresh_cache`` and ``torch.compiler._cache.CacheArtifactManager`` (2.11 to 2.15).
     """
     from torch._inductor.utils import fresh_cache
     from torch.compiler._cache import CacheArtifactManager
