@@ -21,8 +21,8 @@ lab: $(VENV)/.course  ## JupyterLab with lesson 1 in front (PORT=8888, BROWSER=n
 test: $(VENV)/.test  ## everything that can be tested without a GPU
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m autograder build --check
-	$(BIN)/python -m pytest tests/course; lessons=$$?; \
-	$(BIN)/python -m pytest tests --ignore=tests/course -n 2 --dist loadfile && exit $$lessons
+	$(BIN)/python -m pytest tests -m alone; lessons=$$?; \
+	$(BIN)/python -m pytest tests -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder --durations 25 && exit $$lessons
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -46,6 +46,7 @@ def test_each_other_right_answer_passes(name):
     assert [p for code in exercise.alternatives for p in prove.alternative_problems(exercise, code)] == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", LESSONS)
 def test_the_solved_lesson_gives_full_points_within_its_budgets(name):
     assert list(prove.solved_problems(prove.Proof(name), LESSONS[name])) == []
