@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 version=$1
 shift
-here="ruff mypy mypy-extensions ast-serialize librt playwright greenlet pyee types-pygments types-psutil"
+here="ruff mypy mypy-extensions ast-serialize librt playwright axe-playwright-python greenlet pyee types-pygments types-psutil"
+here="$here types-pyyaml dask dask-jobqueue distributed pytest-xdist execnet"
 skip=$(printf '%s\n' torch triton $here "$@" | paste -sd'|')
 platforms=()
 for tag in 2_5 2_12 2_17 2_24 2_27 2_28 2_31 2_34; do platforms+=(--platform "manylinux_${tag}_x86_64"); done

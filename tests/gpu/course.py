@@ -1,117 +1,179 @@
 """Every lesson on a real GPU: solved, unsolved, known mistakes and other right answers, with seconds and GPU memory.
 
-Run on the GPU machine: ``python tests/gpu/course.py -o course.md [LESSON ...]``. Each lesson is proved by
-``python -m autograder check`` in a process of its own, several at a time; what each one printed goes beside the table.
+On the GPU machine: ``python tests/gpu/course.py -o FOLDER [LESSON ...]``. The solved notebooks come first, a few at a
+time, since their seconds count; then the unsolved ones and each exercise by itself, many at a time. Each is a process
+of its own with a cold cache. The table is written anew after each, so that a run that is cut off keeps what it found.
+``--gpus 0 1`` spreads them over two GPUs; ``--gpus 0,1`` lets each see both, which makes the ranks of lessons 6 and 8
+meet over NCCL.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import datetime
+import contextlib
+import json
 import os
-import re
+import queue
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from autograder.build import lesson_named, lessons
+from autograder.build import Lesson, lesson_named, lessons
+from autograder.exercises import of_lesson
+from autograder.prove import Proof, alternative_problems, mistake_problems, solved_problems, unsolved_problems
+from course_table import Proved, table
+from gpu_memory import Watch
 
-
-@dataclass(frozen=True)
-class Proved:
-    """What the check of one lesson said, its wall time, and the most GPU memory its processes held together."""
-
-    lesson: str
-    holds: bool
-    text: str
-    seconds: float
-    peak_mib: int
-
-    def part(self, title: str) -> str:
-        """Seconds of ``solved`` or ``unsolved`` as the check printed them."""
-        found = re.search(rf"^\s*{title}: (\d+) s", self.text, re.M)
-        return found[1] if found else "–"
+CAP = 25.0
+"""Seconds within which a killed part's processes must be gone."""
+Unit = tuple[str, str]
+"""Name of a lesson, and ``solved``, ``unsolved`` or the name of an exercise."""
 
 
-def memory_by_pid() -> dict[int, int]:
-    """MiB that each process holds on the GPUs. Source: nvidia-smi."""
-    query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
-    listed = subprocess.run(query, capture_output=True, text=True, check=False).stdout
-    held: dict[int, int] = {}
-    for line in listed.splitlines():
-        pid, _, mib = line.partition(",")
-        if pid.strip().isdigit() and mib.strip().isdigit():
-            held[int(pid)] = held.get(int(pid), 0) + int(mib)
-    return held
+def proof_of(lesson: Lesson, part: str) -> Proof:
+    """What `autograder check` proves of this part of a lesson."""
+    proof = Proof(lesson.name)
+    if part in ("solved", "unsolved"):
+        problems = solved_problems(proof, lesson) if part == "solved" else unsolved_problems(proof, lesson)
+        proof.problems.extend(problems)
+        return proof
+    (exercise,) = [one for one in of_lesson(lesson.name) if one.name == part]
+    for mistake in exercise.known_mistakes:
+        proof.judged += 1
+        proof.problems.extend(mistake_problems(exercise, mistake))
+    for code in exercise.alternatives:
+        proof.judged += 1
+        proof.problems.extend(alternative_problems(exercise, code))
+    return proof
 
 
-def family(pid: int) -> set[int]:
-    """`pid` and all its descendants."""
+def said(lesson: str, part: str) -> dict[str, Any]:
+    """The proof as JSON, from inside the process of a part."""
+    proof = proof_of(lesson_named(lesson), part)
+    return {
+        "problems": proof.problems,
+        "seconds": proof.seconds.get(part),
+        "slowest": proof.slowest.get(part),
+        "judged": proof.judged,
+    }
+
+
+def run(unit: Unit, gpus: str, limit: float, watch: Watch, out: Path) -> Proved:
+    """One part in a process of its own; what it wrote beside its answer goes to a file of its name."""
+    began = time.monotonic()
+    answer = out / f"{unit[0]}.{unit[1]}.json"
+    answer.unlink(missing_ok=True)
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache,
+        (out / f"{unit[0]}.{unit[1]}.log").open("w") as log,
+    ):
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": f"{cache}/triton"}
+        if gpus != "all":
+            environment["CUDA_VISIBLE_DEVICES"] = gpus
+        command = [sys.executable, __file__, "--one", *unit, "-o", str(answer)]
+        child = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        with watch.of(child.pid) as peak, _ended(child), contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(limit)
+    spent = time.monotonic() - began
+    if not answer.is_file():
+        how = f"took longer than {limit:.0f} s" if spent >= limit else f"ended with exit code {child.returncode}"
+        return Proved(*unit, (f"{unit[1]}: {how}; see {unit[0]}.{unit[1]}.log",), spent, None, 0, peak.own, peak.all)
+    found = json.loads(answer.read_text(encoding="utf-8"))
+    return Proved(*unit, tuple(found["problems"]), spent, found["seconds"], found["judged"], peak.own, peak.all)
+
+
+@contextlib.contextmanager
+def _ended(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Afterwards nothing that the child started is left: kernels and ranks have sessions of their own."""
     import psutil
 
     try:
-        return {pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))}
-    except psutil.NoSuchProcess:
-        return {pid}
+        yield
+    finally:
+        with contextlib.suppress(psutil.Error):
+            below = psutil.Process(child.pid).children(recursive=True)
+            for one in below if child.poll() is None else []:
+                with contextlib.suppress(psutil.Error):
+                    one.send_signal(signal.SIGKILL)
+        if child.poll() is None:
+            child.kill()
+        child.wait(CAP)
 
 
-def prove(name: str) -> Proved:
-    """Run the check of one lesson from a cold cache of its own, and watch what it holds on the GPU."""
-    began, peak = time.monotonic(), 0
-    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile("w+") as out:
-        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "COLUMNS": "160"}
-        command = [sys.executable, "-m", "autograder", "check", name]
-        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment)
-        while child.poll() is None:
-            held = memory_by_pid()
-            peak = max(peak, sum(held.get(pid, 0) for pid in family(child.pid)))
-            time.sleep(0.5)
-        out.seek(0)
-        text = out.read()
-    return Proved(name, child.returncode == 0, text, time.monotonic() - began, peak)
+def course(units: list[Unit], jobs: int, options: argparse.Namespace, watch: Watch) -> Iterator[Proved]:
+    """The parts as they end, `jobs` at a time, each on the GPUs whose turn it is."""
+    free: queue.Queue[str] = queue.Queue()
+    for number in range(jobs):
+        free.put(options.gpus[number % len(options.gpus)])
+
+    def one(unit: Unit) -> Proved:
+        gpus = free.get()
+        try:
+            return run(unit, gpus, options.limit, watch, options.out)
+        finally:
+            free.put(gpus)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(one, unit) for unit in units]):
+            yield done.result()
 
 
-def table(found: list[Proved], jobs: int) -> str:
-    """One row a lesson."""
-    import torch
-    import triton
-
-    lines = [
-        "# The course on a real GPU",
-        "",
-        f"Made by `python tests/gpu/course.py` on {datetime.date.today()}: {torch.cuda.get_device_name()}, "
-        f"torch {torch.__version__}, triton {triton.__version__}, {os.cpu_count()} cores, {jobs} lessons at a time, "
-        "each from a cold cache.",
-        "",
-        "| lesson | all holds | solved, s | unsolved, s | in all, s | GPU memory, MiB |",
-        "|---|---|---|---|---|---|",
+def phases(chosen: list[Lesson], options: argparse.Namespace) -> list[tuple[list[Unit], int]]:
+    """Solved notebooks, whose seconds count, then everything else; lessons whose exercises start ranks go first."""
+    slow_first = sorted(chosen, key=lambda lesson: (not lesson.name.startswith(("06", "08")), lesson.name))
+    rest = [(lesson.name, one.name) for lesson in slow_first for one in of_lesson(lesson.name)]
+    wanted = [
+        ("solved", [(lesson.name, "solved") for lesson in slow_first], options.jobs),
+        ("unsolved", [(lesson.name, "unsolved") for lesson in slow_first], options.more_jobs),
+        ("exercises", rest, options.more_jobs),
     ]
-    for one in found:
-        holds, parts = "yes" if one.holds else "**no**", f"{one.part('solved')} | {one.part('unsolved')}"
-        lines.append(f"| {one.lesson} | {holds} | {parts} | {one.seconds:.0f} | {one.peak_mib or 'not visible'} |")
-    return "\n".join(lines) + "\n"
+    found = [(name, units, jobs) for name, units, jobs in wanted if name in options.parts]
+    if [name for name, *_ in found][-2:] == ["unsolved", "exercises"]:
+        found[-2:] = [("rest", found[-2][1] + found[-1][1], options.more_jobs)]
+    return [(units, jobs) for _, units, jobs in found]
 
 
-def main() -> int:
-    """Writes the table and each lesson's own text; 1 when something does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("lessons", nargs="*")
-    parser.add_argument("--jobs", type=int, default=4)
-    parser.add_argument("-o", "--out", type=Path, required=True)
-    args = parser.parse_args()
-    chosen = [lesson_named(name) for name in args.lessons] or list(lessons())
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        found = list(pool.map(prove, [lesson.name for lesson in chosen]))
-    for one in found:
-        print(f"== {one.lesson}\n{one.text}")
-        args.out.with_name(f"course_{one.lesson}.txt").write_text(one.text, encoding="utf-8")
-    text = table(found, args.jobs)
-    print(text)
-    args.out.write_text(text, encoding="utf-8")
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lessons", nargs="*", help="such as 02_timing; all when left out")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="folder for the table and what each part said")
+    parser.add_argument("--jobs", type=int, default=4, help="solved notebooks at a time")
+    parser.add_argument("--more-jobs", type=int, default=14, help="other parts at a time")
+    parser.add_argument("--gpus", nargs="+", default=["all"], help="what CUDA_VISIBLE_DEVICES is, in turn")
+    parser.add_argument("--limit", type=float, default=280, help="seconds that one part may take")
+    parser.add_argument(
+        "--parts", nargs="+", default=["solved", "unsolved", "exercises"], choices=["solved", "unsolved", "exercises"]
+    )
+    parser.add_argument("--one", nargs=2, metavar=("LESSON", "PART"), help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes ``course.md`` and ``course.json``; 1 when something does not hold."""
+    options = options_of(arguments)
+    if options.one:
+        options.out.write_text(json.dumps(said(*options.one)), encoding="utf-8")
+        return 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    options.out = options.out.resolve()
+    chosen = [lesson_named(name) for name in options.lessons] or list(lessons())
+    found: list[Proved] = []
+    with Watch() as watch:
+        for units, jobs in phases(chosen, options):
+            for one in course(units, jobs, options, watch):
+                found.append(one)
+                told = "holds" if one.holds else "DOES NOT HOLD"
+                print(f"{one.lesson} {one.part}: {told}, {one.seconds:.0f} s", *one.problems, sep="\n  ", flush=True)
+                (options.out / "course.md").write_text(table(found, options), encoding="utf-8")
+                (options.out / "course.json").write_text(json.dumps([vars(one) for one in found]), encoding="utf-8")
+    print(table(found, options))
     return int(not all(one.holds for one in found))
 
 
