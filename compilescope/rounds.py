@@ -6,95 +6,146 @@ It fills in a table that `compilescope.trials` made. Modes that the table lacks 
 from __future__ import annotations
 
 import dataclasses
-import math
+import datetime
 import runpy
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 
 from compilescope.facts_modes import ModeTable, Trial
 from compilescope.torch_internals import modes
-from compilescope.trials import Subject, first_calls, kept_by, one_line, prepare, steady, subject
+from compilescope.trials import (
+    Case,
+    Subject,
+    after_calls,
+    attempt,
+    first_calls,
+    held_by,
+    one_line,
+    prepare,
+    steady,
+    subject,
+)
 
+Key = tuple[str, str]
+"""Workload and mode."""
 _NOTE = "Steady states: the modes of a workload took turns, round by round."
 SECONDS = 3.0
 LONGEST = 60.0
 """A mode that takes longer to start is left out."""
 _ORDER = ("eager", "max-autotune", "default", "reduce-overhead", "max-autotune-no-cudagraphs")
-"""The first compile of a workload is cold; the others find what was tuned or compiled before."""
+"""The first compile of a workload is cold; the others find what was tuned before, unless facts are taken anew."""
+_WITH_GRAPHS = "max-autotune", "reduce-overhead"
 
 
-def in_rounds(recipe: Path, table: ModeTable, device: str, seconds: float) -> Iterator[ModeTable]:
-    """The table with the steady states of one more workload, each time; `seconds` bound what is begun.
+def in_rounds(
+    recipe: Path, table: ModeTable, device: str, seconds: float, only: Sequence[str] = (), anew: bool = False
+) -> Iterator[ModeTable]:
+    """The table with the steady states of some more workloads, each time; `seconds` bound what is begun.
 
-    A mode of a workload that there is no time for loses its steady state: it was not measured beside the others.
+    Workloads with the same words are ways to do the same, and take turns with each other. `only` names workloads that
+    shall have their turn, with those of the same words; the others stay as they are. `anew` takes all other facts
+    anew, too, each from a cold cache. A mode of a workload that there is no time for loses its steady state: it was
+    not measured beside the others.
     """
     start = time.perf_counter()
     prepare(device)
     names = [one.name for one in table.workloads]
     trials = {(one.workload, one.mode): one for one in table.trials}
-    for name in names:
+    for group in together(table, only):
         left = seconds - (time.perf_counter() - start)
         if left < 3 * SECONDS:
             break
+        known = {} if anew else trials
         with torch.no_grad(), modes.cold_caches():
-            trials |= _workload(recipe, name, trials, device, left)
+            trials |= _workloads(recipe, group, known, device, left)
         torch.compiler.reset()
         torch.set_float32_matmul_precision("highest")
         order = sorted(trials.values(), key=lambda one: (names.index(one.workload), _ORDER.index(one.mode)))
-        notes = tuple(one for one in table.notes if "left out" not in one and one != _NOTE)
-        yield dataclasses.replace(table, trials=tuple(order), notes=(*notes, _NOTE))
+        notes = tuple(one for one in table.notes if "left out" not in one and not one.startswith(_NOTE))
+        yield dataclasses.replace(table, trials=tuple(order), notes=(*notes, _note(only)))
 
 
-def _expected(trials: dict[tuple[str, str], Trial], name: str, mode: str) -> float:
-    """Seconds that this compile will take, as far as the table knows; infinite if nothing is known."""
+def together(table: ModeTable, only: Sequence[str] = ()) -> list[list[str]]:
+    """Names of the workloads that take turns, in order; with `only`, those where one of them is named.
+
+    Raises ValueError for a name that the table does not have.
+    """
+    if unknown := set(only) - {one.name for one in table.workloads}:
+        raise ValueError(f"There is no workload {min(unknown)!r}.")
+    groups: dict[str, list[str]] = {}
+    for one in table.workloads:
+        groups.setdefault(one.words, []).append(one.name)
+    return [group for group in groups.values() if not only or set(group) & set(only)]
+
+
+def _note(only: Sequence[str]) -> str:
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return f"{_NOTE} {', '.join(only) or 'All'}: {today}."
+
+
+def _expected(trials: dict[Key, Trial], name: str, mode: str) -> float:
+    """Seconds that this compile will take, as far as the table knows; the most that is allowed if nothing is known."""
     like = trials.get((name, mode)) or trials.get((name, "max-autotune-no-cudagraphs"))
-    return (like.start_s or 0.0) if like is not None else math.inf
+    return (like.start_s or 0.0) if like is not None else LONGEST
 
 
-def _reserved(trials: dict[tuple[str, str], Trial], name: str, mode: str) -> float:
+def _reserved(trials: dict[Key, Trial], name: str, mode: str) -> float:
     """Seconds to leave for modes that must not be missing beside `mode`."""
     others = ("default", "reduce-overhead") if mode == "max-autotune" else ()
     return sum(_expected(trials, name, one) for one in others if (name, one) in trials) + SECONDS
 
 
-def _workload(
-    recipe: Path, name: str, trials: dict[tuple[str, str], Trial], device: str, seconds: float
-) -> dict[tuple[str, str], Trial]:
+def _workloads(
+    recipe: Path, names: list[str], trials: dict[Key, Trial], device: str, seconds: float
+) -> dict[Key, Trial]:
     end = time.perf_counter() + seconds
-    subjects: dict[str, Subject] = {}
-    found: dict[tuple[str, str], Trial] = {}
-    for mode in _ORDER:
-        made = runpy.run_path(str(recipe))["WORKLOADS"][name]  # code of its own: no cache is shared between modes
-        if mode not in made.get("modes", _ORDER) or (mode == "max-autotune" and made.get("group") == "precision"):
-            continue
-        known = trials.get((name, mode))
-        if known is not None:
-            found[name, mode] = dataclasses.replace(
-                known, steady_us=None, steady_low_us=None, steady_high_us=None, timed_calls=0
-            )
-        takes = _expected(trials, name, mode)
-        if takes > LONGEST or time.perf_counter() + takes + _reserved(trials, name, mode) > end:
+    subjects: dict[Key, Subject] = {}
+    found = {key: _timeless(trials[key]) for key, _ in _wanted(recipe, names) if key in trials}
+    for key, make in _wanted(recipe, names):  # before there are others, whose graphs would be counted with its own
+        if device == "cuda" and key not in trials and key[1] in _WITH_GRAPHS and _in_time(trials, key, end):
+            found[key] = _timeless(attempt(*key, make, device))
+    for key, make in _wanted(recipe, names):
+        if not _in_time(found, key, end):
             continue
         try:
-            held = kept_by(device)
-            ready = subject(mode, made["make"], device)
-            if known is None:
-                found[name, mode] = _all_facts(Trial(name, mode), ready, device, held)
+            ready = subject(key[1], make, device)
+            if key not in found:
+                found[key] = _all_facts(Trial(*key), ready, device)
             for number in range(2 * max(4, len(ready.calls))):
                 ready.call(number)
-            subjects[mode] = ready
+            subjects[key] = ready
         except Exception as error:
-            found[name, mode] = dataclasses.replace(known or Trial(name, mode), error=one_line(error))
+            found[key] = dataclasses.replace(found.get(key, Trial(*key)), error=one_line(error))
     if subjects:
-        for mode, times in steady(subjects, device, SECONDS).items():
-            found[name, mode] = dataclasses.replace(found[name, mode], **times)
+        for key, times in steady(subjects, device, SECONDS * len(names)).items():
+            found[key] = dataclasses.replace(found[key], **times)
     return found
 
 
-def _all_facts(trial: Trial, ready: Subject, device: str, held: int) -> Trial:
-    for reached in first_calls(trial, ready, device):
-        trial = reached
-    return dataclasses.replace(trial, kept_bytes=kept_by(device) - held)
+def _wanted(recipe: Path, names: list[str]) -> Iterator[tuple[Key, Callable[[str], Case]]]:
+    """What to try, and how it is made: from code of its own each time, so that no cache is shared between modes."""
+    for mode, name in ((mode, name) for mode in _ORDER for name in names):
+        made = runpy.run_path(str(recipe))["WORKLOADS"][name]
+        if mode in made.get("modes", _ORDER) and not (mode == "max-autotune" and made.get("group") == "precision"):
+            yield (name, mode), made["make"]
+
+
+def _in_time(trials: dict[Key, Trial], key: Key, end: float) -> bool:
+    takes = _expected(trials, *key)
+    return takes <= LONGEST and time.perf_counter() + takes + _reserved(trials, *key) <= end
+
+
+def _timeless(trial: Trial) -> Trial:
+    return dataclasses.replace(trial, steady_us=None, steady_low_us=None, steady_high_us=None, timed_calls=0)
+
+
+def _all_facts(trial: Trial, ready: Subject, device: str) -> Trial:
+    """The trial with all that is not its steady state: the first calls from a cold cache of their own."""
+    with modes.cold_caches():
+        held = held_by(device)
+        for reached in first_calls(trial, ready, device):
+            trial = reached
+        return dataclasses.replace(trial, **after_calls(ready, held)) if device == "cuda" else trial

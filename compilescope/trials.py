@@ -15,7 +15,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -30,6 +30,7 @@ MOST_TABLES = 16
 _LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch", "cuGraphLaunch", "cudaMemcpyAsync")
 
 Case = dict[str, Any]
+K = TypeVar("K")
 
 
 def attempt(name: str, mode: str, make: Callable[[str], Case], device: str) -> Trial:
@@ -44,21 +45,21 @@ def attempt(name: str, mode: str, make: Callable[[str], Case], device: str) -> T
     finally:
         torch.compiler.reset()
         torch.set_float32_matmul_precision("highest")
-        _collect(device)
+        held_by(device)
     return trial
 
 
 def _stages(trial: Trial, make: Callable[[str], Case], device: str) -> Iterator[Trial]:
     torch.compiler.reset()
     made = subject(trial.mode, make, device)
-    held = _collect(device)
+    held = held_by(device)
     for reached in first_calls(trial, made, device):
         trial = reached
         yield trial
     trial = dataclasses.replace(trial, **steady({trial.mode: made}, device, STEADY_SECONDS)[trial.mode])
     yield trial
     if device == "cuda":
-        trial = dataclasses.replace(trial, **_launched(made), **_memory(made, held))
+        trial = dataclasses.replace(trial, **after_calls(made, held))
         yield trial
 
 
@@ -150,19 +151,19 @@ def _rounding(made: Subject) -> float | None:
     return float((got.double() - want).norm() / want.norm())
 
 
-def steady(subjects: dict[str, Subject], device: str, seconds: float) -> dict[str, dict[str, Any]]:
+def steady(subjects: dict[K, Subject], device: str, seconds: float) -> dict[K, dict[str, Any]]:
     """Steady state of each, from calls in turn, round by round in random order, so that all meet the same machine."""
-    times: dict[str, list[float]] = {mode: [] for mode in subjects}
+    times: dict[K, list[float]] = {one: [] for one in subjects}
     shuffled, end = random.Random(0), time.perf_counter() + seconds
     number = 0
     while number < 10 or (number < 1000 and time.perf_counter() < end):
-        for mode in shuffled.sample(list(subjects), len(subjects)):
+        for one in shuffled.sample(list(subjects), len(subjects)):
             start = time.perf_counter()
-            subjects[mode].call(number)
+            subjects[one].call(number)
             _wait(device)
-            times[mode].append(1e6 * (time.perf_counter() - start))
+            times[one].append(1e6 * (time.perf_counter() - start))
         number += 1
-    return {mode: _median(found) for mode, found in times.items()}
+    return {one: _median(found) for one, found in times.items()}
 
 
 def _median(times: list[float]) -> dict[str, Any]:
@@ -173,6 +174,11 @@ def _median(times: list[float]) -> dict[str, Any]:
         "steady_high_us": deciles[-1],
         "timed_calls": len(times),
     }
+
+
+def after_calls(made: Subject, held: tuple[int, int]) -> dict[str, Any]:
+    """Kernels, launches and memory of a steady call on a GPU; `held` is what `held_by` gave before the first one."""
+    return {**_launched(made), **_memory(made, held)}
 
 
 def _launched(made: Subject) -> dict[str, Any]:
@@ -195,7 +201,7 @@ def _memory(made: Subject, held: tuple[int, int]) -> dict[str, Any]:
         made.call(number)
     torch.cuda.synchronize()
     peak = torch.cuda.max_memory_allocated() - held[0]
-    _, reserved = _collect("cuda")
+    _, reserved = held_by("cuda")
     return {"peak_bytes": peak, "kept_bytes": reserved - held[1], "pool_bytes": modes.graph_pool_bytes()}
 
 
@@ -210,12 +216,7 @@ def one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {first}"[:400]
 
 
-def kept_by(device: str) -> int:
-    """Bytes that the allocator holds now, once unused memory is given back."""
-    return _collect(device)[1]
-
-
-def _collect(device: str) -> tuple[int, int]:
+def held_by(device: str) -> tuple[int, int]:
     """Give unused memory back; bytes that tensors hold now, and bytes that the allocator holds."""
     gc.collect()
     if device != "cuda":

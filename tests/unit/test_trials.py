@@ -88,6 +88,46 @@ def test_rounds_leave_what_they_cannot_reach(recipe):
     assert list(rounds.in_rounds(recipe, table, "cpu", -1)) == []
 
 
+WAYS = """
+import torch
+
+def way(number):
+    return lambda device: {"model": lambda x: x * number + 1, "calls": [(torch.ones(8),)]}
+
+WORKLOADS = {f"{name} {depth}": {"words": f"{depth} blocks", "make": way(depth), "modes": ("eager",)}
+             for name in ("whole", "each") for depth in (6, 12)}
+"""
+
+
+@pytest.fixture
+def ways(tmp_path):
+    path = tmp_path / "ways.py"
+    path.write_text(WAYS)
+    works = tuple(Workload(name, one["words"]) for name, one in made(path)["WORKLOADS"].items())
+    return path, ModeTable(Origin("live", "CPU", "2"), works, (Trial("each 6", "eager", kernels=7.0),))
+
+
+def test_workloads_of_the_same_words_take_turns(ways, monkeypatch):
+    seen = []
+    monkeypatch.setattr(rounds, "steady", lambda subjects, *_: seen.append(list(subjects)) or {})
+    list(rounds.in_rounds(*ways, "cpu", 600))
+    assert seen == [[(f"{name} {depth}", "eager") for name in ("whole", "each")] for depth in (6, 12)]
+
+
+def test_only_the_named_have_their_turn_beside_those_of_the_same_words(ways):
+    *_, table = rounds.in_rounds(*ways, "cpu", 600, only=["whole 6"])
+    assert {one.workload for one in table.trials if one.steady_us} == {"whole 6", "each 6"}
+    assert "whole 6" in table.notes[-1]
+    with pytest.raises(ValueError, match="no workload 'whole 7'"):
+        list(rounds.in_rounds(*ways, "cpu", 600, only=["whole 7"]))
+
+
+def test_anew_takes_all_facts_of_workloads_that_the_table_lacks_and_of_those_it_has(ways):
+    *_, table = rounds.in_rounds(*ways, "cpu", 600, anew=True)
+    assert len(table.trials) == 4
+    assert all(len(one.calls) == trials.FIRST_CALLS and one.steady_us and one.kernels is None for one in table.trials)
+
+
 def test_rounds_of_a_changed_recipe_are_refused(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     stored = tmp_path / "small.json"
