@@ -10,6 +10,7 @@ import copy
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,22 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from nbgrader.api import Gradebook
 from nbgrader.api import Notebook as NotebookRow
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor
-from traitlets import Bool
+from traitlets import Bool, Float
 
-from autograder.sandbox.kernel import SandboxedKernelManager
+from autograder.sandbox.kernel import WHOLE_NOTEBOOK, SandboxedKernelManager
+from autograder.sandbox.limits import SAID
 from autograder.sandbox.required import SandboxError, require_sandbox
 
 DEATHS = 5
 """Cells of one submission that may end their kernel; each costs a run from the top."""
+LOOK = "Look for exit(), endless recursion or too much memory."
+LEFT_OUT = {
+    "cell": ("did not stop when it was interrupted", LOOK),
+    "wall": ("took the rest of the notebook's time", "Look for endless loops and long waits."),
+    "late": ("came after the notebook had taken its time", "Look for endless loops and long waits above."),
+    "output": (SAID["output"], "Look for a print() in a loop."),
+}
+"""Why a cell was left out to what is said of it, and where to look; all else is in `SAID`."""
 
 
 class MendCells(NbGraderPreprocessor):
@@ -97,6 +107,7 @@ class RunToTheEnd(Execute):
     sandboxed = Bool(True, help="Whether the kernel runs in the sandbox; without it, run only what you trust").tag(
         config=True
     )
+    whole_notebook = Float(WHOLE_NOTEBOOK, help="Seconds that a notebook may take in the sandbox").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: Any, **options: Any) -> tuple[NotebookNode, Any]:
         """Run all cells of `nb`, in a sandbox unless `sandboxed` says otherwise; what a check cell shows comes from it.
@@ -115,32 +126,55 @@ class RunToTheEnd(Execute):
         with tempfile.TemporaryDirectory(prefix="course-verdicts-") as folder:
             self._verdicts = Path(folder, "verdicts.jsonl")
             self.kernel_manager_class = SandboxedKernelManager
-            lesson = resources["nbgrader"]["assignment"]
-            self.extra_arguments = [f"--lesson={lesson}", f"--verdicts={self._verdicts}"]
             return self._to_the_end(nb, resources, **options)
 
     def _to_the_end(self, nb: NotebookNode, resources: Any, **options: Any) -> tuple[NotebookNode, Any]:
-        """After a death it starts again from the top and leaves the deadly cell out."""
+        """After a death it starts again from the top and leaves the deadly cell out, while there is time left."""
         self._left_out: set[int] = set()
+        self._ran: set[int] = set()
+        until = time.monotonic() + self.whole_notebook
         while True:
             self._at = -1
+            if self._verdicts is not None:
+                seconds = max(1.0, until - time.monotonic())
+                lesson = resources["nbgrader"]["assignment"]
+                self.extra_arguments = [f"--lesson={lesson}", f"--verdicts={self._verdicts}", f"--seconds={seconds}"]
             try:
                 done: tuple[NotebookNode, Any] = super().preprocess(nb, resources, **options)
                 return done
-            except (DeadKernelError, CellTimeoutError) as error:
-                if self._at < 0:  # no cell's fault: the kernel did not even start
-                    raise
-                self._leave_out(nb.cells[self._at], isinstance(error, DeadKernelError))
+            except (RuntimeError, CellTimeoutError) as error:  # a kernel that dies while it starts is a RuntimeError
+                why = "cell" if isinstance(error, CellTimeoutError) else self._why_ended()
                 student = resources.get("nbgrader", {}).get("student", "?")
+                if why == "wall":
+                    self.log.warning("%s: %s", student, self._out_of_time(nb))
+                    return nb, resources
+                if self._at < 0 or not isinstance(error, (DeadKernelError, CellTimeoutError)):
+                    raise  # no cell's fault
+                self._leave_out(nb.cells[self._at], why)
                 self.log.warning("%s: %s", student, nb.cells[self._at].outputs[0].evalue)
                 deadly = [self._at] if len(self._left_out) < DEATHS else range(self._at, len(nb.cells))
                 self._left_out.update(deadly)
+
+    def _out_of_time(self, nb: NotebookNode) -> str:
+        """Leave out the cell that runs and all that never ran; the sentence for the instructor.
+
+        What an earlier kernel ran keeps its outputs: verdicts in them came from outside. A check without any output
+        would get full points.
+        """
+        for place, cell in enumerate(nb.cells):
+            if cell.cell_type == "code" and (place == self._at or not (place in self._ran or cell.outputs)):
+                self._leave_out(cell, "wall" if place == self._at else "late")
+        return f"the notebook took longer than {self.whole_notebook:.0f} s, so the cells that were left did not run."
+
+    def _why_ended(self) -> str:
+        """A key of `SAID`: why the kernel that died is dead."""
+        return next((str(line["ended"]) for line in reversed(self._said()) if "ended" in line), "") or "ended"
 
     def preprocess_cell(self, cell: NotebookNode, resources: Any, index: int) -> tuple[NotebookNode, Any]:
         """Run one cell, unless it has ended a kernel before; after too many deaths none of the rest runs."""
         if index in self._left_out:
             if cell.cell_type == "code" and not cell.outputs:
-                self._leave_out(cell, died=True)
+                self._leave_out(cell, "ended")
             return cell, resources
         self._at = index
         before = len(self._judged())
@@ -148,10 +182,15 @@ class RunToTheEnd(Execute):
         marks = cell.metadata.get("nbgrader", {})
         if self._verdicts is not None and marks.get("grade") and cell.cell_type == "code":
             self._put_verdict(cell, marks["grade_id"].removesuffix("_check"), self._judged()[before:])
+        self._ran.add(index)
         return run
 
     def _judged(self) -> list[dict[str, Any]]:
         """What the grader outside the kernel has judged so far."""
+        return [line for line in self._said() if "exercise" in line]
+
+    def _said(self) -> list[dict[str, Any]]:
+        """All that this submission's kernels left in `_verdicts`."""
         if self._verdicts is None or not self._verdicts.exists():
             return []
         return [json.loads(line) for line in self._verdicts.read_text("utf-8").splitlines()]
@@ -167,8 +206,9 @@ class RunToTheEnd(Execute):
         else:
             cell.outputs = errors[-1:]
 
-    def _leave_out(self, cell: NotebookNode, died: bool) -> None:
+    def _leave_out(self, cell: NotebookNode, why: str) -> None:
+        """One sentence in place of what a cell would have shown; `why` is a key of `SAID`."""
         first = cell.source.splitlines()[0] if cell.source else "an empty cell"
-        what = "ended the Python process" if died else "did not stop when it was interrupted"
-        sentence = f"{first} {what}, so it was left out. Look for exit(), endless recursion or too much memory."
+        what, look = LEFT_OUT.get(why, (SAID.get(why, SAID["ended"]), LOOK))
+        sentence = f"{first} {what}, so it was left out. {look}"
         cell.outputs = [new_output("error", ename="KernelDied", evalue=sentence, traceback=[f"✗ {sentence}"])]

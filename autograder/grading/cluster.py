@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -35,6 +36,9 @@ GPU = "GPU"
 """The resource of workers that have one GPU to themselves: ``dask worker --nthreads 1 --resources GPU=1``."""
 AHEAD = 4
 """Submissions on their way for each worker: enough to keep it busy, few enough to lose little."""
+
+FILE_SECONDS = 20.0
+"""Seconds in which a scheduler writes its file."""
 
 
 @dataclass(frozen=True)
@@ -172,11 +176,19 @@ def _cluster(where: str, seconds: float = 60) -> Client:
         if where.endswith((".yaml", ".yml")):
             return _of_jobs(Path(where))
         if where.endswith(".json"):
-            Path(where).read_bytes()  # a client would wait for the file without an end
+            _wait_for(Path(where), min(seconds, FILE_SECONDS))  # a client would wait for the file without an end
             return Client(scheduler_file=where, timeout=seconds)
         return Client(where, timeout=seconds)
     except (OSError, ValueError) as error:
         raise CourseError(f"There is no Dask scheduler at {where}: {str(error).splitlines()[0]}") from error
+
+
+def _wait_for(file: Path, seconds: float) -> None:
+    """Until a scheduler that was just started has written its file. FileNotFoundError if it does not."""
+    until = time.monotonic() + seconds
+    while not file.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    file.read_bytes()
 
 
 def _of_jobs(file: Path) -> Client:

@@ -1,8 +1,9 @@
 """The kernel that `nbgrader autograde` starts: a Jupyter kernel in the sandbox, judged from outside it.
 
-``python -m autograder.sandbox.kernel CONNECTION_FILE --lesson NAME [--verdicts FILE]`` is what the kernel manager runs.
-This process stays outside: it carries bytes between the client's ports and the kernel's, answers the notebook's
-`check`, and appends each verdict to FILE, one JSON object a line, where no notebook can write.
+``python -m autograder.sandbox.kernel CONNECTION_FILE --lesson NAME [--verdicts FILE] [--seconds S]`` is what the kernel
+manager runs. This process stays outside: it carries bytes between the client's ports and the kernel's, answers the
+notebook's `check`, and appends each verdict to FILE, one JSON object a line, where no notebook can write. Its last line
+is ``{"ended": why}``, a key of `limits.SAID`.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ def main() -> None:
     options.add_argument("connection_file", type=Path)
     options.add_argument("--lesson", required=True)
     options.add_argument("--verdicts", type=Path)
+    options.add_argument("--seconds", type=float, default=WHOLE_NOTEBOOK)
     args, _ = options.parse_known_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
-    serve(json.loads(args.connection_file.read_text()), args.lesson, args.verdicts)
+    serve(json.loads(args.connection_file.read_text()), args.lesson, args.verdicts, args.seconds)
 
 
 def end_with_parent(parent: int) -> None:
@@ -57,13 +59,13 @@ def end_with_parent(parent: int) -> None:
     os._exit(1)
 
 
-def serve(connection: dict[str, Any], lesson: str, verdicts: Path | None) -> None:
-    """Run the kernel of this connection file in a sandbox for `lesson`."""
+def serve(connection: dict[str, Any], lesson: str, verdicts: Path | None, seconds: float) -> None:
+    """Run the kernel of this connection file in a sandbox for `lesson`, for so many seconds at most."""
     from autograder.exercises import of_lesson
     from autograder.sandbox.bubble import Bubble
 
     exercises = of_lesson(lesson)
-    limits = Limits(wall=WHOLE_NOTEBOOK, cell=WHOLE_NOTEBOOK, cpu=2 * WHOLE_NOTEBOOK)
+    limits = Limits(wall=seconds, cell=2 * seconds, cpu=2 * seconds)
     doors, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with Bubble(exercises, gpu=Path("/dev/nvidiactl").exists()) as bubble:
         job = bubble.start(limits, theirs)
@@ -80,11 +82,17 @@ def serve(connection: dict[str, Any], lesson: str, verdicts: Path | None) -> Non
                 job.send({"unknown": 1})
                 continue
             verdict = answered(job, questions, exercise)
-            if verdicts is not None:
-                with verdicts.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"exercise": name, **verdict}) + "\n")
+            note(verdicts, {"exercise": name, **verdict})
             job.send(verdict)
         job.end()
+        note(verdicts, {"ended": job.why})
+
+
+def note(verdicts: Path | None, said: dict[str, Any]) -> None:
+    """One more line of `verdicts`."""
+    if verdicts is not None:
+        with verdicts.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(said) + "\n")
 
 
 def answered(job: Any, questions: dict[str, Any], exercise: Any) -> dict[str, Any]:

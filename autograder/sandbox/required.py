@@ -23,7 +23,9 @@ def require_sandbox(flag: str = "--no-sandbox") -> None:
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        allow = "sysctl kernel.unprivileged_userns_clone=1, or Ubuntu's AppArmor profile for bwrap"
-        raise SandboxError(
-            f"bubblewrap may not make a sandbox here ({said}). Allow user namespaces ({allow}). {remedy}."
+        allow = (
+            "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, or Ubuntu's AppArmor profile for bwrap)"
         )
+        if "mount proc" in said:
+            allow = "Unmask /proc in this container (Docker: --security-opt systempaths=unconfined; podman: unmask=ALL)"
+        raise SandboxError(f"bubblewrap may not make a sandbox here ({said}). {allow}. {remedy}.")

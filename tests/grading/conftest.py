@@ -1,6 +1,7 @@
 """One classroom for each file: its tests read what one run of nbgrader's commands left."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,14 @@ def sandbox():
 def chromium():
     """Skips, loudly, where there is no Chromium."""
     return _require("chromium", "feedback as a student's browser shows it")
+
+
+@pytest.fixture(scope="session")
+def dask():
+    """Skips, loudly, where the extra `cluster` is not installed."""
+    if importlib.util.find_spec("distributed"):
+        return
+    sentence = "distributed is not installed: grading on a cluster was not tested."
+    if os.environ.get("COURSE_REQUIRE_ALL") == "1":
+        pytest.fail(sentence)
+    pytest.skip(sentence)

@@ -1,6 +1,5 @@
 """`grade --scheduler`: every submission its grade from a Dask cluster, once, whatever dies in the middle."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -21,15 +20,7 @@ RIGHT = {"ann": (), "bob": ("basic_1",), "cat": ("basic_3",), "dan": ("basic_1",
 """Student to the exercises that they solved."""
 
 
-@pytest.fixture(scope="session", autouse=True)
-def dask():
-    """Skips, loudly, where the extra `cluster` is not installed."""
-    if importlib.util.find_spec("distributed"):
-        return
-    sentence = "distributed is not installed: grading on a cluster was not tested."
-    if os.environ.get("COURSE_REQUIRE_ALL") == "1":
-        pytest.fail(sentence)
-    pytest.skip(sentence)
+pytestmark = pytest.mark.usefixtures("dask")
 
 
 def start(folder, kind, *options):
@@ -218,25 +209,3 @@ def test_a_file_of_batch_jobs_starts_workers_through_dask_jobqueue(tmp_path, mon
     file.write_text("system: Abacus\n")
     with pytest.raises(CourseError, match='knows no batch system "Abacus"'):
         cluster._cluster(str(file))
-
-
-def test_the_guides_slurm_file_gives_jobs_of_one_submission_at_a_time():
-    dask_jobqueue = pytest.importorskip("dask_jobqueue")
-    import yaml
-
-    text = (ROOT / "docs" / "clusters.md").read_text()
-    options = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
-    assert (options.pop("system"), options.pop("jobs")) == ("SLURM", 32)
-    with dask_jobqueue.SLURMCluster(**options, scheduler_options={"dashboard_address": ":0"}) as cluster:
-        script = cluster.job_script()
-    assert "--nthreads 1" in script
-    assert "--lifetime 110m" in script
-    assert "#SBATCH -t 02:00:00" in script
-
-
-def test_the_guides_table_is_what_the_command_makes_of_the_kept_figures():
-    from autograder.grading.plan import Figures, table
-
-    page = (ROOT / "docs" / "clusters.md").read_text()
-    figures = Figures.read(ROOT / "benchmarks" / "grading_figures.json")
-    assert table(figures, 5000, 8, [2, 16, 64, 256]) in page

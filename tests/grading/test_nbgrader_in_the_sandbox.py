@@ -49,6 +49,14 @@ get_ipython().input_transformers_post.append(lambda lines: ["2.0\\n"])
 autograder.check = check = lambda name: 2.0
 display({"text/plain": "2.0"}, raw=True)
 """
+GIGABYTE = "for _ in range(1000):\n    print('x' * 1_000_000)"
+WAITS = "import time\ntime.sleep(9999)"
+
+
+def before(notebook, grade_id, source):
+    """A cell of the student's own above that one."""
+    notebook.cells.insert(notebook.cells.index(cell_of(notebook, grade_id)), nbformat.v4.new_code_cell(source))
+    return notebook
 
 
 def reaches_out(lesson, root):
@@ -82,6 +90,18 @@ def graded(classroom, sandbox):
     return classroom
 
 
+@pytest.fixture(scope="module")
+def cut_short(graded):
+    """One who prints a gigabyte and one who waits for hours, both with right answers; `said` are the warnings."""
+    for student, source in {"prints": GIGABYTE, "waits": WAITS}.items():
+        notebook = solve(unsolved(graded.lesson), graded.lesson)
+        graded.hands_in(student, before(notebook, "basic_3", source))
+    said = graded.nbgrader("autograde", LESSON, "--student=prints", **SECRET)
+    said += graded.nbgrader("autograde", LESSON, "--student=waits", "--RunToTheEnd.whole_notebook=45", **SECRET)
+    graded.said = [line.split("WARNING] ")[1] for line in said.splitlines() if "WARNING] " in line]
+    return graded
+
+
 def contents(root):
     """Digest of each file of the course, but for nbgrader's gradebook and what autograding makes."""
     paths = [path for path in root.rglob("*") if path.is_file() and "autograded" not in path.parts]
@@ -111,6 +131,24 @@ def test_a_check_cell_shows_what_was_judged_outside_whatever_the_kernel_says(gra
     for exercise in ("basic_1", "basic_3"):
         (shown,) = output(graded, "tricks", f"{exercise}_check")
         assert "The check did not reach the grader." in shown.evalue
+
+
+def test_a_gigabyte_of_output_is_cut_and_said_and_costs_no_points(cut_short):
+    (sentence,) = [line for line in cut_short.said if line.startswith("prints: ")]
+    assert "for _ in range(1000): printed more than a submission may, so it was left out." in sentence
+    assert cut_short.scores("prints") == ALL
+    path = cut_short.root / "work" / "autograded" / "prints" / LESSON / "basic_compile.ipynb"
+    assert path.stat().st_size < 1_000_000
+    assert sentence.removeprefix("prints: ") in path.read_text()
+
+
+def test_a_notebook_that_takes_longer_than_it_may_ends_and_keeps_what_was_judged_before(cut_short):
+    (sentence,) = [line for line in cut_short.said if line.startswith("waits: ")]
+    assert sentence == "waits: the notebook took longer than 45 s, so the cells that were left did not run."
+    assert cut_short.scores("waits") == {"basic_1_check": 2, "basic_3_check": 0}
+    (shown,) = output(cut_short, "waits", "basic_3_check")
+    assert shown.evalue.startswith('check("basic_3") came after the notebook had taken its time')
+    assert cut_short.scores("all_right") == ALL
 
 
 def test_a_machine_without_a_sandbox_gets_one_sentence_and_nothing_is_graded(graded):
