@@ -104,11 +104,14 @@ def losses(tables: list[ModeTable]) -> list[str]:
     for table in tables:
         for workload in table.workloads:
             timed = {one.mode: one.steady_us for one in trials_of(table, workload.name) if one.steady_us}
-            for mode, other in (("default", "eager"), ("max-autotune", "default")):
-                if mode in timed and other in timed and timed[mode] > 1.02 * timed[other]:
-                    said.append(
-                        f"- {workload.name}: {mode} is {timed[mode] / timed[other]:.2f} times slower than {other}."
-                    )
+            eager = next((one.steady_us for one in _eager(table, workload.name) if one.steady_us), None)
+            compared = [("eager", one, eager) for one in timed if eager and one in ("eager", "default")]
+            if "default" in timed and "max-autotune" in timed:
+                compared.append(("default", "max-autotune", timed["default"]))
+            for other, mode, least in compared:
+                if timed[mode] > 1.02 * least:
+                    times = f"{timed[mode] / least:.2f} times slower than {other}"
+                    said.append(f"- {workload.name}{'' if mode == other else f', {mode}'}: {times}.")
     return said
 
 
@@ -152,7 +155,7 @@ def main() -> None:
         where = f"{origin.device}, torch {origin.torch}, triton {origin.triton}, {origin.date}"
         page += [f"## Recording `{name}`: {where}", ""]
         page += ["The recipe changed since; floors are of the new one.", ""] if stored != recipe_hash(recipe) else []
-        page += [*rows(recipe, table), ""]
+        page += [*rows(recipe, table), "", *table.notes, ""]
     two, slower = placements(FOLDER / "ranks" / "placements.json")
     page += [*two, "", "## Where compiling loses", "", *losses(tables), *slower]
     text = "\n".join(page) + "\n"
