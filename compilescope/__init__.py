@@ -4,7 +4,7 @@ from compilescope.asking import would_recompile
 from compilescope.assembly import assemble
 from compilescope.bytecode import bytecode
 from compilescope.check_kernel import check_kernel
-from compilescope.contract import contract
+from compilescope.contract import contract, two_ranks
 from compilescope.explorer import save_html, show
 from compilescope.facts import Run
 from compilescope.interpret import interpret
@@ -72,5 +72,6 @@ __all__ = [
     "time_plot",
     "timeline",
     "try_modes",
+    "two_ranks",
     "would_recompile",
 ]

@@ -104,7 +104,7 @@ def of_ranks(runs: Sequence[Run], off: float, failed: str = "") -> Clause:
     name, wanted = "two ranks", "no break, the weights of one process"
     if failed:
         return Clause(name, wanted, "a rank failed", False, failed)
-    stops = [one for run in runs for one in run.breaks if not one.in_callee]
+    stops = max(([one for one in run.breaks if not one.in_callee] for run in runs), key=len, default=[])
     graphs = min((len(run.graphs) for run in runs), default=0)
     found = f"{count(len(stops), 'break')}, {count(graphs, 'graph')} a rank, weights off by {off:.0e}"
     return Clause(name, wanted, found, bool(graphs) and not stops and off <= ERROR, _stop(stops[0]) if stops else "")

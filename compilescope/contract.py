@@ -58,7 +58,7 @@ def contract(
     *,
     loss: Loss,
     rate: float = 0.1,
-    spread: Make | None = None,
+    spread: Make | Spread | None = None,
 ) -> Contract:
     """What a compiled model keeps of the contract: graphs, breaks, recompiles, keys, losses, first call, two ranks.
 
@@ -71,19 +71,21 @@ def contract(
         batches: (input, target) of a few training steps; each splits into two equal halves by rows.
         loss: of the model's output and the target, a mean over rows.
         rate: learning rate of plain SGD.
-        spread: gives the model under its wrapper, on each of two ranks; without it DDP around `make()`.
+        spread: gives the model under its wrapper, on each of two ranks, or what `two_ranks` found of that; without it
+            DDP around `make()`.
     """
     terms = Terms(stream, batches, loss, rate)
     runs = serve(make(), stream)
     exact, losses = train(plain().double(), terms), train(make(), terms).losses
-    ranks = on_two_ranks(spread or (lambda: DistributedDataParallel(make())), terms)
+    if not isinstance(spread, Spread):
+        spread = two_ranks(spread or (lambda: DistributedDataParallel(make())), batches, loss=loss, rate=rate)
     found = [
         *clauses.of_capture(runs[0]),
         *clauses.of_stream(runs),
         clauses.of_keys(list(make().state_dict()), list(plain().state_dict())),
         clauses.of_curve(losses, exact.losses),
         clauses.of_start(runs[0], whole(plain(), stream[0])),
-        clauses.of_ranks(ranks.runs, difference(ranks, exact), ranks.failed),
+        clauses.of_ranks(spread.runs, difference(spread, exact), spread.failed),
         _speed(make, plain, stream[0]),
     ]
     torch.compiler.reset()
@@ -131,10 +133,14 @@ def whole(plain: nn.Module, x: torch.Tensor) -> Run:
         return observe(torch.compile(plain, backend="eager"), x)
 
 
-def on_two_ranks(spread: Make, terms: Terms) -> Spread:
-    """The same steps on two ranks, each with every second row."""
+def two_ranks(spread: Make, batches: Sequence[Batch], *, loss: Loss, rate: float = 0.1) -> Spread:
+    """The training steps of a contract on two ranks, each with every second row: what each did, and its weights.
+
+    `contract` does it by itself; it takes this as its `spread` if you want to wait for the ranks beforehand. Arguments
+    as there.
+    """
     try:
-        ranks = on_ranks(_on_rank, spread, terms.batches, terms.loss, terms.rate, patience=4.0)
+        ranks = on_ranks(_on_rank, spread, batches, loss, rate, patience=4.0)
     except (RankError, NotSendableError) as error:
         return Spread(failed=str(error).splitlines()[0])
     return Spread(ranks.runs, tuple([one.cpu().double() for one in weights] for weights in ranks.results))

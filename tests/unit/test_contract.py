@@ -6,8 +6,9 @@ import re
 import pytest
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-from compilescope import clauses, contract, contract_report
+from compilescope import clauses, contract, contract_report, two_ranks
 from compilescope.facts import Call, Compile, Graph, GraphBreak, Node, NotCompiled, Origin, Refusal, Run, Source
 from compilescope.facts_contract import Clause, Contract
 
@@ -188,9 +189,24 @@ def by_layer():
 def test_layers_of_one_kind_compiled_in_place_keep_each_clause_also_on_two_ranks():
     stream = [torch.randn(rows, 5) for rows in (4, 6, 8, 3)]
     batches = [(torch.randn(4, 5), torch.randn(4, 5)) for _ in range(2)]
-    found = contract(by_layer, plain, stream, batches, loss=nn.functional.mse_loss)
+    ranks = two_ranks(lambda: DistributedDataParallel(by_layer()), batches, loss=nn.functional.mse_loss)
+    assert [len(run.breaks) for run in ranks.runs] == [0, 0]
+    found = contract(by_layer, plain, stream, batches, loss=nn.functional.mse_loss, spread=ranks)
     assert [one.name for one in found.broken] == []
     assert found.kept
     assert found.compiled == (1, 1, 0, 0)
     assert found.shapes[0] == "4 × 5"
     assert found.clause("tokens per second").bonus
+
+
+def test_ranks_that_fail_are_a_broken_clause_and_no_error():
+    def fails():
+        raise ValueError("no model")
+
+    ranks = two_ranks(fails, [(torch.randn(4, 5), torch.randn(4, 5))], loss=nn.functional.mse_loss)
+    assert "no model" in ranks.failed
+    stream = [torch.randn(rows, 5) for rows in (4, 6, 8)]
+    batches = [(torch.randn(4, 5), torch.randn(4, 5))]
+    found = contract(by_layer, plain, stream, batches, loss=nn.functional.mse_loss, spread=ranks)
+    assert [one.name for one in found.broken] == ["two ranks"]
+    assert "no model" in found.clause("two ranks").why
