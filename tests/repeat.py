@@ -120,12 +120,14 @@ def main() -> int:
     args = parser.parse_args()
     chosen = [lesson_named(name) for name in args.lessons] or list(lessons())
     with load(args.busy), concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        runs = [lesson for lesson in chosen for _ in range(args.times)]
-        found = list(pool.map(lambda lesson: once(lesson, args.checks), runs))
-    text = table(found, args.busy, args.jobs)
+        runs = [pool.submit(once, lesson, args.checks) for _ in range(args.times) for lesson in chosen]
+        found: list[Repeated] = []
+        for done in concurrent.futures.as_completed(runs):
+            found.append(done.result())
+            text = table(sorted(found, key=lambda one: one.lesson), args.busy, args.jobs)
+            if args.out:  # after each, so that a run which is cut off leaves what it found
+                args.out.write_text(text, encoding="utf-8")
     print(text)
-    if args.out:
-        args.out.write_text(text, encoding="utf-8")
     return int(any(one.full != one.verdicts or one.problems for one in found))
 
 

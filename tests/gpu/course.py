@@ -127,16 +127,13 @@ def course(units: list[Unit], jobs: int, options: argparse.Namespace, watch: Wat
 def phases(chosen: list[Lesson], options: argparse.Namespace) -> list[tuple[list[Unit], int]]:
     """Solved notebooks, whose seconds count, then everything else; lessons whose exercises start ranks go first."""
     slow_first = sorted(chosen, key=lambda lesson: (not lesson.name.startswith(("06", "08")), lesson.name))
-    rest = [(lesson.name, one.name) for lesson in slow_first for one in of_lesson(lesson.name)]
-    wanted = [
-        ("solved", [(lesson.name, "solved") for lesson in slow_first], options.jobs),
-        ("unsolved", [(lesson.name, "unsolved") for lesson in slow_first], options.more_jobs),
-        ("exercises", rest, options.more_jobs),
-    ]
-    found = [(name, units, jobs) for name, units, jobs in wanted if name in options.parts]
-    if [name for name, *_ in found][-2:] == ["unsolved", "exercises"]:
-        found[-2:] = [("rest", found[-2][1] + found[-1][1], options.more_jobs)]
-    return [(units, jobs) for _, units, jobs in found]
+    exercises = [(lesson.name, one.name) for lesson in slow_first for one in of_lesson(lesson.name)]
+    solved, unsolved = ([(lesson.name, part) for lesson in slow_first] for part in ("solved", "unsolved"))
+    units = {"solved": solved, "unsolved": unsolved, "exercises": exercises}
+    wanted = [unit for part, some in units.items() if part in options.parts for unit in some]
+    first = [] if options.together else [unit for unit in wanted if unit[1] == "solved"]
+    rest = [unit for unit in wanted if unit not in first]
+    return [(some, jobs) for some, jobs in ((first, options.jobs), (rest, options.more_jobs)) if some]
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
@@ -151,6 +148,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--parts", nargs="+", default=["solved", "unsolved", "exercises"], choices=["solved", "unsolved", "exercises"]
     )
+    parser.add_argument("--together", action="store_true", help="do not let the solved notebooks go first")
     parser.add_argument("--one", nargs=2, metavar=("LESSON", "PART"), help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 

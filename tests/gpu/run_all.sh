@@ -1,38 +1,133 @@
 #!/usr/bin/env bash
-# All GPU tests, and the recordings; what they found goes to $OUT as text, JSON and Markdown.
-# First what compares code, all at once, each lesson in a process of its own (four minutes on 16 cores); then, alone, what
-# measures (five more). MEASURE=0 stops after the first.
+# What only a real GPU can show, in parts; what they find goes to $OUT as text, JSON and Markdown.
+#   run_all.sh [PART...]     course compare measure record repeat; these five when none is named
+#   course    every lesson solved and unsolved, each known mistake and right answer; seconds, GPU memory
+#   compare   pretended against real source; kernels of learners; facts of a live GPU
+#   measure   clocks, races, modes, hostile submissions: alone on a GPU
+#   record    assets/recorded anew, and which facts moved; benchmarks/gpu.md
+#   repeat    solved lessons, each check 20 times, while another process keeps the GPU busy
+#   two       with two GPUs: lesson 6 and the capstone over NCCL, placements, parameters
+# Each fits into ten minutes on 16 cores and an H200. GPUS="0 1" spreads them over two.
 set -u
 cd "$(dirname "$0")/../.."
-: "${OUT:=.}"
-export PYTHONPATH="$PWD:${PYTHONPATH:-}" TORCHINDUCTOR_CACHE_DIR="${TORCHINDUCTOR_CACHE_DIR:-$OUT/inductor-cache}"
-parts=$OUT/parts
+: "${OUT:=$PWD/work/gpu}" "${GPUS:=${CUDA_VISIBLE_DEVICES:-0}}"
+export OUT PYTHONPATH="$PWD:${PYTHONPATH:-}" PYTHONUNBUFFERED=1 COLUMNS=160
+cores=$(nproc)
+read -r -a gpus <<<"$GPUS"
 status=0
+mkdir -p "$OUT"
 
-part() { # NAME FILE [pytest option...]: its tests, their report in a folder of its own
+tests() { # NAME FILE [pytest option...]: its tests, with a report and a cache of their own
   local name=$1 file=$2
   shift 2
-  mkdir -p "$parts/$name"
-  OUT=$parts/$name timeout "${PART_SECONDS:-330}" python -m pytest "tests/gpu/$file" -m gpu --require-gpu -q --tb=short \
-    -p no:cacheprovider -p no:logging -o addopts="" -o timeout=0 -W ignore "$@" >"$parts/$name/tests.txt" 2>&1
+  mkdir -p "$OUT/parts/$name"
+  OUT=$OUT/parts/$name TORCHINDUCTOR_CACHE_DIR=$(mktemp -d) timeout "${PART_SECONDS:-400}" python3 -m pytest \
+    "tests/gpu/$file" -m gpu --require-gpu -q --tb=short -p no:cacheprovider -p no:logging -o addopts="" -o timeout=0 \
+    -W ignore --durations=5 "$@" >"$OUT/parts/$name/tests.txt" 2>&1
 }
 
-together=(test_pretended_equals_real.py test_kernels_of_learners.py test_lessons_on_a_pretended_gpu.py)
-for lesson in solutions/[0-9]*/*.py; do
-  name=$(basename "$lesson" .py)
-  part "$name" "${together[2]}" -k "$name" &
-done
-for file in "${together[@]:0:2}"; do part "$(basename "$file" .py)" "$file" & done
-for job in $(jobs -p); do wait "$job" || status=1; done
+on() { # NUMBER COMMAND...: on one GPU of those there are, in turn
+  local number=$1
+  shift
+  CUDA_VISIBLE_DEVICES=${gpus[$((number % ${#gpus[@]}))]} "$@"
+}
 
-if [ "${MEASURE:-1}" = 1 ]; then
-  for path in tests/gpu/test_*.py; do
-    file=$(basename "$path")
-    [[ " ${together[*]} " == *" $file "* ]] || part "$(basename "$file" .py)" "$file" || status=1
+each() { # FUNCTION FUNCTION: one after the other; with two GPUs each on its own, with half of the cores
+  if [ ${#gpus[@]} = 1 ]; then
+    on 0 "$1" && on 0 "$2"
+    return
+  fi
+  local number started=()
+  for number in 0 1; do
+    (
+      shift $number
+      taskset -cp "$((number * cores / 2))-$(((number + 1) * cores / 2 - 1))" $BASHPID >/dev/null
+      on $number "$1"
+      exit $status
+    ) &
+    started+=($!)
   done
-  python -m compilescope.recorded --out "$OUT/recorded" >"$parts/recorded.txt" 2>&1 || status=1
+  ended "${started[@]}"
+}
+
+ended() { for job in "$@"; do wait "$job" || status=1; done; }
+
+course() {
+  python3 tests/gpu/course.py -o "$OUT/course" --jobs $((cores / 4)) --more-jobs $((cores - 2)) --gpus "${gpus[@]}" ||
+    status=1
+}
+
+compare() {
+  local started=() number=0 lesson name shard
+  for lesson in solutions/[0-9]*/*.py; do
+    name=$(basename "$lesson" .py)
+    on $number tests "$name" test_lessons_on_a_pretended_gpu.py -k "$name" &
+    started+=($!) number=$((number + 1))
+  done
+  for shard in 0 1 2 3; do
+    on $number tests "functions-$shard" test_pretended_equals_real.py --shard "$shard/4" &
+    started+=($!) number=$((number + 1))
+  done
+  for name in kernels_of_learners live_gpu_facts a_real_gpu_beside_a_pretended_one; do
+    on $number tests "$name" "test_$name.py" &
+    started+=($!) number=$((number + 1))
+  done
+  ended "${started[@]}"
+}
+
+hostile() { tests hostile test_hostile_on_a_gpu.py || status=1; } # it takes all of the memory: nobody else may need it
+
+clocks() { for name in timing races modes; do tests "clock-$name" "test_${name}_on_a_gpu.py" || status=1; done; }
+
+measure() { each clocks hostile; }
+
+again() { # OPTIONS...: recordings, one after the other
+  python3 -m compilescope.recorded --out "$OUT/recorded" "$@" >"$OUT/recorded-$1.txt" 2>&1 || status=1
+}
+
+lessons_2_and_8() { # all anew
+  again cuda_graphs relu_chain softmax_and_matmul
+  again depth --rounds assets/recorded/depth.json --anew --seconds 330
+}
+
+lesson_5() { # the modes that a workload lacked, with all others of it in turn
+  again modes --rounds assets/recorded/modes.json --seconds 400 --only "small network" "changing batch" \
+    "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16
+}
+
+record() {
+  mkdir -p "$OUT/recorded"
+  each lessons_2_and_8 lesson_5
+  python3 -m compilescope.recorded_moved assets/recorded "$OUT/recorded" | tee "$OUT/moved.txt"
+}
+
+repeat() { # 20 verdicts of each check: the lessons whose checks start processes in more notebooks, with fewer checks each
+  local each=$((cores / 8))
+  on 0 python3 tests/repeat.py --busy 0 --times 4 --checks 5 --jobs $((3 * each)) -o "$OUT/repeat.md" \
+    01_basic_compile 02_timing 03_graph_breaks 04_guards 05_modes >"$OUT/repeat.txt" 2>&1 &
+  on 1 python3 tests/repeat.py --busy 0 --times 10 --checks 2 --jobs $((5 * each)) -o "$OUT/repeat-6-to-8.md" \
+    06_distributed 07_regional 08_capstone >"$OUT/repeat-6-to-8.txt" 2>&1 &
+  ended $(jobs -p)
+  cat "$OUT"/repeat*.md
+}
+
+two() { # first what measures, alone
+  CUDA_VISIBLE_DEVICES=0,1 timeout 150 python3 benchmarks/placements.py -o "$OUT/placements.json" --limit 140 || status=1
+  CUDA_VISIBLE_DEVICES=0,1 tests two_gpus test_two_gpus.py --require-two-gpus &
+  CUDA_VISIBLE_DEVICES=0,1 python3 tests/gpu/course.py -o "$OUT/course-nccl" --jobs 99 --more-jobs 14 --limit 390 \
+    --gpus 0,1 --parts solved exercises --together 06_distributed 08_capstone >"$OUT/course-nccl.txt" 2>&1 &
+  ended $(jobs -p)
+  cat "$OUT/course-nccl/course.md"
+}
+
+[ $# -gt 0 ] || set -- course compare measure record repeat
+for part in "$@"; do
+  began=$SECONDS
+  case $part in course | compare | measure | record | repeat | two) "$part" ;; *) echo "no part $part" && exit 2 ;; esac
+  echo "== $part: $((SECONDS - began)) s"
+done
+if [ -d "$OUT/parts" ]; then
+  tail -n 3 "$OUT"/parts/*/tests.txt
+  python3 tests/gpu/table.py "$OUT"/parts/*/gpu_report.json | tee "$OUT/gpu_report.md"
 fi
-rm -rf "$OUT/inductor-cache"
-tail -n 3 "$parts"/*/tests.txt
-python tests/gpu/table.py "$parts"/*/gpu_report.json | tee "$OUT/gpu_report.md"
 exit $status

@@ -8,7 +8,9 @@ from pathlib import Path
 def table(reports: list[dict]) -> str:
     rows = [row for report in reports for row in report["rows"]]
     torch = ", ".join(sorted({report["torch"] for report in reports}))
-    return "\n".join([*_sources(rows, torch), *_lessons(rows), *_machine_code(rows), *_kernels(rows)])
+    return "\n".join(
+        [*_sources(rows, torch), *_lessons(rows), *_machine_code(rows), *_kernels(rows), *_placements(rows)]
+    )
 
 
 def _sources(rows: list[dict], torch: str) -> list[str]:
@@ -61,6 +63,19 @@ def _kernels(rows: list[dict]) -> list[str]:
         f"| {row['kernel of a learner']} | {', '.join(row['there']) or 'right'} | {', '.join(row['here']) or 'right'} |"
         for row in rows
     ]
+    return [*head, *lines] if lines else []
+
+
+def _placements(rows: list[dict]) -> list[str]:
+    rows = [row for row in rows if "placement" in row]
+    names = list(dict.fromkeys(row["placement"] for row in rows))
+    head = ["", "| placement on two ranks | graphs, pieces, breaks | off from one process |", "|---|---|---|"]
+    lines = []
+    for name in names:
+        ways = [row for row in rows if row["placement"] == name]
+        made = dict.fromkeys("{graphs}, {pieces}, {breaks}".format(**row) for row in ways)
+        off = ", ".join(f"{row['off']:.0e} over {row['backend']}" for row in ways)
+        lines.append(f"| {name} | {'; '.join(made)} | {off} |")
     return [*head, *lines] if lines else []
 
 
