@@ -26,6 +26,7 @@ from autograder.sandbox.required import require_sandbox
 def main_grade(args: argparse.Namespace) -> int:
     """Grade all submissions of a lesson, or go on where an earlier call stopped; 1 if something failed."""
     lesson = lesson_named(args.lesson, Path(args.course).resolve() if args.course else ROOT)
+    args.scheduler = scheduler_named(args.scheduler or "")
     os.chdir(lesson.root)
     if not args.no_sandbox and not args.scheduler:  # a worker elsewhere says what it lacks
         require_sandbox()
@@ -40,7 +41,12 @@ def main_grade(args: argparse.Namespace) -> int:
 def settings_of(args: argparse.Namespace, cache: Path) -> Settings:
     """From the command line."""
     limits = Limits(wall=args.wall, cell=args.cell, memory=int(args.memory * 1e9))
-    return Settings(args.workers or workers_that_fit(limits), limits, cache, not args.no_sandbox, args.scheduler or "")
+    return Settings(args.workers or workers_that_fit(limits), limits, cache, not args.no_sandbox, args.scheduler)
+
+
+def scheduler_named(where: str) -> str:
+    """An address as it is; a file by its whole path, for grading goes on in the course's folder."""
+    return str(Path(where).expanduser().resolve()) if where.endswith((".json", ".yaml", ".yml")) else where
 
 
 def engine(settings: Settings) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -81,7 +82,7 @@ def rule(
         passed, ruling.sentence = decide(question, answer, job)
         if passed:
             replaced = replaced_in(job, bubble, limits, question.order, exercise.alternatives[0])
-            ruling.suspicion = f"{_try_canaries(job, question)} {replaced}".strip()
+            ruling.suspicion = f"{_suspicion(bubble, job, question, cells, limits)} {replaced}".strip()
             ruling.passed = not ruling.suspicion
         else:
             ruling.picture = picture_of(answer.get("found"), wanted or {})
@@ -144,20 +145,65 @@ def _judged(question: Question, found: Any) -> tuple[bool, str]:
         start_clean()
 
 
+TRIES = 3
+"""Known mistakes that are tried as canaries, one after the other, where one comes out wrong after our answers, too."""
+_NAMESPACE = re.compile(r"""["'](\w+)::\w+""")
+
+
 def wrong_canaries(exercise: Exercise) -> list[str]:
-    """One known mistake, picked anew for each submission, so that no submission can be written against it."""
-    return [random.SystemRandom().choice(exercise.known_mistakes).code]
+    """Known mistakes, drawn anew for each submission, so that no submission can be written against one."""
+    some = random.SystemRandom().sample(exercise.known_mistakes, min(TRIES, len(exercise.known_mistakes)))
+    return [mistake.code for mistake in some]
 
 
-def _try_canaries(job: Job, question: Question) -> str:
+def _suspicion(bubble: Bubble, job: Job, question: Question, cells: Sequence[str], limits: Limits) -> str:
+    """What speaks against a submission whose answer passed in `job`; empty if its canaries come out as they must.
+
+    A canary that comes out wrong is tried after a right answer of ours as well, in a process that no submission
+    reached. If it comes out wrong there, too, it is no witness, and another one is tried, in a fresh process.
+    """
+    ours = question.exercise.alternatives[0]
+    seen = ""
+    for number, wrong in enumerate(wrong_canaries(question.exercise)):
+        seen = canaries_in(job, question, wrong) if number == 0 else after(bubble, question, cells, limits, wrong)
+        if not seen or not after(bubble, question, [ours], limits, wrong):
+            return seen
+    return seen
+
+
+def after(bubble: Bubble, question: Question, cells: Sequence[str], limits: Limits, wrong: str) -> str:
+    """What canaries say in a fresh process in which these cells ran and were judged; `wrong` is a known mistake."""
+    job = bubble.start(limits)
+    try:
+        job.send({"cells": list(cells), **question.order})
+        heard(job, OUTCOMES)
+        return canaries_in(job, question, wrong)
+    finally:
+        job.end()
+
+
+def canaries_in(job: Job, question: Question, wrong: str) -> str:
     """A wrong answer of ours must fail and a right one must pass in the same process; else what was seen."""
-    exercise = question.exercise
-    wrong = [(code, False) for code in wrong_canaries(exercise)]
-    for code, must_pass in (*wrong, (exercise.alternatives[0], True)):
-        job.send({"canary": code, **question.order})
-        answer = heard(job, OUTCOMES)
-        passed, sentence = decide(question, answer, job)
-        if passed != must_pass:
-            which = "a wrong answer of ours passes" if passed else "a right answer of ours fails"
-            return f"After the cells of this submission {which} in {exercise.name}: {sentence}"[:400]
+    job.give_more_time()
+    for code, must_pass in ((wrong, False), (question.exercise.alternatives[0], True)):
+        if said := canary_in(job, question, code, must_pass):
+            return said
     return ""
+
+
+def canary_in(job: Job, question: Question, code: str, must_pass: bool) -> str:
+    """Have an answer of ours judged in a job; what was seen if it does not come out as it must, else empty."""
+    job.send({"canary": with_own_operators(code), **question.order})
+    answer = heard(job, OUTCOMES)
+    passed, sentence = decide(question, answer, job)
+    if passed == must_pass:
+        return ""
+    which = "a wrong answer of ours passes" if passed else "a right answer of ours fails"
+    return f"After the cells of this submission {which} in {question.exercise.name}: {sentence}"[:400]
+
+
+def with_own_operators(code: str) -> str:
+    """The program with other namespaces for the operators that it registers: an answer may have taken those names."""
+    for space in set(_NAMESPACE.findall(code)):
+        code = re.sub(rf"""(?<=["'])({space})(?=::|["'])|(?<=torch\.ops\.){space}\b""", f"{space}_of_ours", code)
+    return code

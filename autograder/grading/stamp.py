@@ -6,11 +6,12 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from autograder.build import Lesson
 
-_JUDGING = ("cells", "examiner", "referee", "speed", "warm")
+_JUDGING = ("cells", "examiner", "picture", "pristine", "referee", "speed", "warm")
 """Modules of `autograder.grading` that a verdict depends on."""
 
 
@@ -18,15 +19,17 @@ def stamp_of(lesson: Lesson) -> str:
     """Names this grader, this lesson and this secret."""
     digest = hashlib.sha256(lesson.learner.read_bytes())
     digest.update(os.environ.get("COURSE_SECRET", "").encode())
+    digest.update(version("torch").encode())
     for path in sorted(_what_judges(lesson)):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 def _what_judges(lesson: Lesson) -> Iterator[Path]:
-    """The sources of this grader, and of the lesson's exercises."""
+    """The sources of this grader, of what observes a compile, and of the lesson's exercises."""
     package = Path(__file__).parents[1]
-    yield from (package / f"{name}.py" for name in ("wire", "exercise", "judge", "judging", "quiet"))
+    yield from (package / f"{name}.py" for name in ("wire", "exercise", "judge", "judging", "quiet", "grading_steps"))
+    yield from (package.parent / "compilescope").rglob("*.py")
     yield from (package / "grading" / f"{name}.py" for name in _JUDGING)
     yield from (package / "sandbox").glob("*.py")
     listing = package / "exercises" / f"lesson_{lesson.name.split('_')[0]}.py"

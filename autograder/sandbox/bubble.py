@@ -1,7 +1,8 @@
 """The grader's side of the sandbox: start it, give it jobs, read what they say, end them.
 
 ``with Bubble(exercises) as bubble: job = bubble.start(limits); job.send(order); for frame in job.frames(): …``.
-One job at a time. `SandboxError` says that there is no sandbox here, or that it broke: never the submission's fault.
+Jobs may live beside each other; each hears of its own end. `SandboxError` says that there is no sandbox here, or that
+it broke: never the submission's fault.
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ class Bubble:
         self._scratch = Scratch()
         self._folder = self._scratch.path
         self._gpu, self._number = gpu, 0
+        self._ended: dict[int, dict[str, Any]] = {}
         self._folder.chmod(0o755)
         library = self._folder / "library"
         write_library(library, exercises)
@@ -168,8 +170,24 @@ class Bubble:
         with contextlib.suppress(OSError):
             self._control.send(json.dumps({"kill": number, "why": why}).encode())
 
-    def said(self) -> dict[str, Any]:
-        """The next word of the zygote. Raises SandboxError if it is gone."""
+    def has_ended(self, number: int) -> bool:
+        """Whether the zygote's word on the end of that job has come while another job was heard."""
+        return number in self._ended
+
+    def said(self, number: int) -> dict[str, Any]:
+        """The zygote's word on the end of that job; waits for its next word, and is empty if that is of another job.
+
+        Raises SandboxError if the zygote is gone.
+        """
+        if number in self._ended:
+            return self._ended.pop(number)
+        word = self._next_word()
+        if word.get("ended") == number:
+            return word
+        self._ended[word["ended"]] = word
+        return {}
+
+    def _next_word(self) -> dict[str, Any]:
         data = self._control.recv(65536)
         if not data:
             raise self._broken()
@@ -194,7 +212,7 @@ class Bubble:
             return
         self._control.settimeout(START_SECONDS)
         try:
-            self._ready = bool(self.said().get("ready"))
+            self._ready = bool(self._next_word().get("ready"))
         except TimeoutError:
             late = f"The sandbox did not start in {START_SECONDS:.0f} s: this machine is too busy"
             raise SandboxError(f"{late}. Grade with fewer --workers, or later; nothing is lost.") from None

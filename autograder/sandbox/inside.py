@@ -21,7 +21,7 @@ import socket
 import struct
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ FIRST_COMPILE = "import torch\ntorch.compile(lambda x: x.sin() + x.softmax(-1))(
 """A small compile by Inductor; its products are in each trusted cache that holds any."""
 KEPT: list[Kept] = []
 """What `preload` found, for all jobs."""
+PUT_BACK: list[Callable[[], None]] = []
+"""Puts torch's settings back as `preload` left them."""
 PRELOADED = ("IPython.core.interactiveshell", "autograder.judging", "compilescope")
 
 
@@ -47,6 +49,7 @@ def preload() -> None:
     import torch
 
     from compilescope.torch_internals.warm import import_inductor
+    from compilescope.torch_internals.whole_process import settings_as_they_are
 
     for name in (*PRELOADED, *probes()):
         importlib.import_module(name)
@@ -58,6 +61,7 @@ def preload() -> None:
         exec(FIRST_COMPILE, {})
     torch.compiler.reset()
     KEPT.append(Kept())
+    PUT_BACK.append(settings_as_they_are())
 
 
 def probes() -> Iterator[str]:
@@ -94,18 +98,18 @@ def run(descriptors: Sequence[int], folder: str = "/tmp/work") -> None:
     if "probe" in order:
         send(grader, outcome(order, shell.user_ns))
     while (order := receive(grader)) is not None:
-        from autograder.judge import namespace_of
-
         if "export" in order:
             send(grader, {"cache": packed(CACHE)})
         elif "pristine" in order:
+            PUT_BACK[-1]()  # with another default dtype torch has another torch.Storage
             send(grader, {"pristine": kept.state()})
         elif "watched" in order:
             send(grader, {"watched": kept.names})
         elif "lap" in order or "prepare" in order:
             send(grader, raced.answered(order))
         else:
-            send(grader, outcome(order, namespace_of(order["canary"], "canary")))
+            os.chdir(folder)
+            send(grader, of_canary(order))
 
 
 def packed(folder: str) -> Any:
@@ -159,6 +163,21 @@ def outcome(order: Mapping[str, Any], namespace: Mapping[str, Any]) -> dict[str,
             if all(isinstance(part, str) for part in parts):
                 return {"not yet": parts}
             return {"error": say_error(order["asks_for"][0], error)}
+
+
+def of_canary(order: Mapping[str, Any]) -> dict[str, Any]:
+    """What the probe finds of an answer of ours, with torch's settings as they were before any cell ran.
+
+    So neither what an honest notebook sets, nor what one canary sets, makes the next one come out otherwise.
+    """
+    from autograder.judge import namespace_of, say_error
+
+    PUT_BACK[-1]()
+    try:
+        names = namespace_of(order["canary"], "canary")
+    except Exception as error:
+        return {"error": say_error(order["asks_for"][0], error)}
+    return outcome(order, names)
 
 
 def report_of(probe: Any, order: Mapping[str, Any], namespace: Mapping[str, Any], refuse: Any) -> dict[str, Any]:

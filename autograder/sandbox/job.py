@@ -25,8 +25,11 @@ class Keeper(Protocol):
     def kill(self, number: int, why: str) -> None:
         """Ask for the end of a job."""
 
-    def said(self) -> dict[str, Any]:
-        """The next word of the zygote."""
+    def has_ended(self, number: int) -> bool:
+        """Whether the word on the end of a job has come already."""
+
+    def said(self, number: int) -> dict[str, Any]:
+        """Wait for the zygote's next word: on the end of that job, or empty."""
 
     def fileno(self) -> int:
         """Of the control socket."""
@@ -101,6 +104,9 @@ class Job:
 
     def _look(self, writing: Sequence[socket.socket]) -> None:
         """Wait for the next thing to happen, and take it in."""
+        if self._bubble.has_ended(self._number):  # heard of by a job beside this one
+            self._take_end()
+            return
         now = time.monotonic()
         left = min(self._began + self.limits.wall - now, self._step + self.limits.cell - now)
         if left <= 0:
@@ -118,9 +124,7 @@ class Job:
         if self._channel in readable:
             self._take_words()
         if self._bubble in readable:
-            self._hear()
-            self._take_words()
-            self._take_output()
+            self._take_end()
 
     def _take_words(self) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionResetError):
@@ -144,9 +148,18 @@ class Job:
                 self.end("output")
                 return
 
+    def _take_end(self) -> None:
+        """Hear the zygote, and take what the job said and printed before its end."""
+        self._hear()
+        self._take_words()
+        self._take_output()
+
     def _hear(self) -> None:
-        said = self._bubble.said()
-        if said.get("ended") == self._number:
+        if said := self._bubble.said(self._number):
             self._ended = True
             if not self._closing:
                 self.why = self.why or said["why"] or "ended"
+
+    def give_more_time(self) -> None:
+        """From now on it may take as long as a job may from its beginning."""
+        self._began = self._step = time.monotonic()

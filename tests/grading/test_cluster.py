@@ -96,6 +96,16 @@ def test_a_scheduler_that_is_not_there_gets_one_sentence(classroom):
             cluster._cluster(where, seconds=2)
 
 
+def test_a_file_is_looked_for_where_the_command_was_typed(tmp_path, monkeypatch):
+    from autograder.grading.command import scheduler_named
+
+    monkeypatch.chdir(tmp_path)
+    assert [scheduler_named(name) for name in ("dask.json", "jobs.yaml")] == [
+        str(tmp_path / "dask.json"), str(tmp_path / "jobs.yaml"),
+    ]  # fmt: skip
+    assert [scheduler_named(name) for name in ("", "tcp://10.0.0.5:8786")] == ["", "tcp://10.0.0.5:8786"]
+
+
 class Stub:
     """An examiner without a sandbox: `answers` says what becomes of each student."""
 
