@@ -3,6 +3,7 @@
 # packages. They go below sys.prefix, where a grader's sandbox sees them too; where that is not writable, below ~ and
 # then `export PYTHONPATH=~/course-site:$PWD`, which this prints, and nothing can be graded in a sandbox.
 set -eu
+PATH=$PATH:/usr/sbin:/sbin
 cd "$(dirname "$0")/../.."
 read -r prefix packages < <(python3 -c 'import sys, sysconfig; print(sys.prefix, sysconfig.get_path("purelib"))')
 site=$prefix/course-site
