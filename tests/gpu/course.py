@@ -74,6 +74,8 @@ def run(unit: Unit, gpus: str, limit: float, watch: Watch, out: Path) -> Proved:
         (out / f"{unit[0]}.{unit[1]}.log").open("w") as log,
     ):
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": f"{cache}/triton"}
+        if unit[1] != "solved":  # many at a time: a pool of compilers for each core would be in each other's way
+            environment.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
         if gpus != "all":
             environment["CUDA_VISIBLE_DEVICES"] = gpus
         command = [sys.executable, __file__, "--one", *unit, "-o", str(answer)]

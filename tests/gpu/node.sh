@@ -13,7 +13,10 @@ else
   site=$HOME/course-site
   echo "export PYTHONPATH=$site:$PWD"
 fi
-python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target "$site" gpu-bundle/*.whl
+if ! cmp -s gpu-bundle/bundle.lock "$site/installed.lock"; then # a second call on the same node has nothing to do
+  python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target "$site" gpu-bundle/*.whl
+  cp gpu-bundle/bundle.lock "$site/installed.lock"
+fi
 
 if ! command -v bwrap >/dev/null && [ -f gpu-bundle/bwrap/bwrap ] && [ -w /usr/local/bin ]; then
   install -m 755 gpu-bundle/bwrap/bwrap /usr/local/bin/bwrap
