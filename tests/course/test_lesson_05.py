@@ -26,6 +26,14 @@ def test_of_four_choices_each_has_another_reason_and_no_mode_is_right_for_all():
         assert [one for one in failed["trials"] if one["steady_us"] is None]
 
 
+def test_however_times_are_changed_some_number_of_calls_makes_compiling_pay():
+    table = choose.recorded_modes("modes")
+    for trials in (table.of(one.name) for one in table.group("modes")):
+        if choose._worth_compiling(trials):
+            steady = {one.mode: one.steady_us for one in trials if one.steady_us is not None}
+            assert min(steady.values()) * 1.1 < choose.CLEARLY * steady["eager"] * 0.9
+
+
 def test_what_one_remembers_of_the_lesson_is_no_answer():
     often = [choose.ask(Draw(seed))["cases"][1] for seed in SEEDS]
     answers = {}
