@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 UV := uv==0.13.9
 
-.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat solved grade-quality grade-parity record gpu-bundle gpu-test
+.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat solved grade-quality grade-parity canaries record gpu-bundle gpu-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
@@ -79,6 +79,9 @@ grade-quality: $(VENV)/.test  ## mutants, mistakes and right answers of each exe
 
 grade-parity: $(VENV)/.test  ## 36 honest submissions by grade and by nbgrader autograde, field by field: tests/grading/parity.md
 	$(BIN)/python tests/grading/parity.py -o tests/grading/parity.md
+
+canaries: $(VENV)/.test  ## every known mistake and right answer after each right answer: tests/grading/canaries.md (CANARIES="02_timing")
+	$(BIN)/python tests/canaries.py $(CANARIES)
 
 lock:  ## resolve requirements/*.lock anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
