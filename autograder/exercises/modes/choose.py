@@ -44,7 +44,7 @@ def ask(draw: Draw) -> Values:
 
 
 def _worth_compiling(trials: tuple[Trial, ...]) -> bool:
-    """In steady state some mode takes less than two thirds of eager's time: 0.82 of it at most, changed by 10 % each."""
+    """In steady state some mode takes less than two thirds of eager's time: 0.82 at most, changed by 10 % each."""
     times = {one.mode: one.steady_us for one in trials if one.steady_us is not None}
     return min(times.values()) < times.get("eager", 0) * 2 / 3
 
