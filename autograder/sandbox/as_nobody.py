@@ -1,8 +1,8 @@
 """Run a command as the user nobody, in a mount namespace of its own: how root starts a sandbox.
 
 ``python as_nobody.py PATH… -- COMMAND…``. Nobody may not pass folders such as /root; what the sandbox shows of them
-(the PATHs) is bound to the same place in a view in which it may. Needs the real root; OSError otherwise. Imports no
-torch and nothing of the course.
+(the PATHs) is bound to the same place in a view in which it may. Root of a container, who may not mount, needs PATHs
+that everybody may pass; OSError otherwise. Imports no torch and nothing of the course.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ def main() -> None:
     """Never returns: becomes the command."""
     cut = sys.argv.index("--")
     paths, command = [Path(path) for path in sys.argv[1:cut]], sys.argv[cut + 1 :]
-    _must(_LIBC.unshare(_NEW_MOUNTS), "unshare")
-    _mount("none", "/", flags=_MS_REC | _MS_PRIVATE)
-    make_passable(paths)
+    closed = {path: first for path in paths if (first := closed_folder(path))}
+    if closed:
+        may_mount = _LIBC.unshare(_NEW_MOUNTS) == 0
+        if not may_mount:
+            folder = min(map(str, closed.values()))
+            raise OSError(f"{folder} is closed to the user nobody, and root may not mount here: chmod o+x {folder}")
+        _mount("none", "/", flags=_MS_REC | _MS_PRIVATE)
+        make_passable(closed)
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
     os.execvp(command[0], command)
 
 
-def make_passable(paths: list[Path]) -> None:
-    """Bind each path that nobody cannot reach to its own place, over a fresh folder."""
-    closed = {path: first for path in paths if (first := closed_folder(path))}
-    if not closed:
-        return
+def make_passable(closed: dict[Path, Path]) -> None:
+    """Bind each path to its own place, over a fresh one in place of the folder that nobody may not pass."""
     stage = tempfile.mkdtemp()
     _mount("tmpfs", stage, kind="tmpfs", data="mode=755")
     staged = {path: _bind(path, Path(stage, str(number))) for number, path in enumerate(closed)}
