@@ -53,14 +53,15 @@ def in_rounds(
     start = time.perf_counter()
     prepare(device)
     names = [one.name for one in table.workloads]
-    trials = {(one.workload, one.mode): one for one in table.trials}
-    for group in together(table, only):
+    groups = together(table, only)
+    anew_names = {name for group in groups for name in group if anew}
+    trials = {(one.workload, one.mode): one for one in table.trials if one.workload not in anew_names}
+    for group in groups:
         left = seconds - (time.perf_counter() - start)
         if left < 3 * SECONDS:
             break
-        known = {} if anew else trials
         with torch.no_grad(), modes.cold_caches():
-            trials |= _workloads(recipe, group, known, device, left)
+            trials |= _workloads(recipe, group, trials, device, left)
         torch.compiler.reset()
         torch.set_float32_matmul_precision("highest")
         order = sorted(trials.values(), key=lambda one: (names.index(one.workload), _ORDER.index(one.mode)))

@@ -123,7 +123,8 @@ def test_only_the_named_have_their_turn_beside_those_of_the_same_words(ways):
 
 
 def test_anew_takes_all_facts_of_workloads_that_the_table_lacks_and_of_those_it_has(ways):
-    *_, table = rounds.in_rounds(*ways, "cpu", 600, anew=True)
+    first, table = rounds.in_rounds(*ways, "cpu", 600, anew=True)
+    assert {one.workload for one in first.trials} == {"whole 6", "each 6"}  # nothing old among the new
     assert len(table.trials) == 4
     assert all(len(one.calls) == trials.FIRST_CALLS and one.steady_us and one.kernels is None for one in table.trials)
 
