@@ -13,6 +13,7 @@ cd "$(dirname "$0")/../.."
 : "${OUT:=$PWD/work/gpu}" "${GPUS:=${CUDA_VISIBLE_DEVICES:-0}}"
 export OUT PYTHONPATH="$PWD:${PYTHONPATH:-}" PYTHONUNBUFFERED=1 COLUMNS=160
 cores=$(nproc)
+many=$((cores < 8 ? 8 : cores))
 read -r -a gpus <<<"$GPUS"
 status=0
 mkdir -p "$OUT"
@@ -53,7 +54,7 @@ each() { # FUNCTION FUNCTION: one after the other; with two GPUs each on its own
 ended() { for job in "$@"; do wait "$job" || status=1; done; }
 
 course() {
-  python3 tests/gpu/course.py -o "$OUT/course" --jobs $((cores / 4)) --more-jobs $((cores - 2)) --gpus "${gpus[@]}" ||
+  python3 tests/gpu/course.py -o "$OUT/course" --jobs $((many / 4)) --more-jobs $((many - 2)) --gpus "${gpus[@]}" ||
     status=1
 }
 
@@ -102,7 +103,7 @@ record() {
 }
 
 repeat() { # 20 verdicts of each check: the lessons whose checks start processes in more notebooks, with fewer checks each
-  local each=$((cores / 8))
+  local each=$((many / 8))
   on 0 python3 tests/repeat.py --busy 0 --times 4 --checks 5 --jobs $((3 * each)) -o "$OUT/repeat.md" \
     01_basic_compile 02_timing 03_graph_breaks 04_guards 05_modes >"$OUT/repeat.txt" 2>&1 &
   on 1 python3 tests/repeat.py --busy 0 --times 10 --checks 2 --jobs $((5 * each)) -o "$OUT/repeat-6-to-8.md" \
