@@ -17,12 +17,14 @@ def ask(draw: Draw) -> Values:
         eager = draw.size(200, 900)
         compiled = eager + draw.size(0, 50) if kind == "never" else draw.size(20, eager // 2)
         if kind == "very late":
-            compiled = eager - draw.size(1, 3)
+            compiled = eager - draw.size(2, 3)
         warmup = [draw.size(2 * 10**5, 9 * 10**5), *(draw.size(eager, 4 * 10**4) for _ in range(draw.size(0, 2)))]
         if kind == "at once":
             warmup = [eager - draw.size(1, 9)]
         if kind == "exactly":  # the calls after the warm-up make up for it to the microsecond
             warmup = [eager + (eager - compiled) * draw.size(40, 90)]
+        elif kind in ("late", "very late") and (sum(warmup) - len(warmup) * eager) % (eager - compiled) == 0:
+            warmup[0] += 1  # the debt is no multiple of the gain: rounding down is wrong
         cases.append({"warmup": warmup, "compiled": compiled, "eager": eager})
     return {"cases": [*cases, *_paid_in_the_warmup(draw)]}
 
