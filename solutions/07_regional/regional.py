@@ -91,8 +91,8 @@ predict(
 )
 
 # %% [markdown]
-# Now for real, with Inductor: nine first calls. The first compile of a session also imports Inductor, so one goes
-# before. Some 20 seconds.
+# Now for real, with Inductor: nine first calls, some ten seconds. The first compile of a session also imports Inductor,
+# so one goes before.
 
 # %%
 print(f"with the import: {first_call(whole, 1).calls[0].seconds:.1f} s")
@@ -120,9 +120,11 @@ for name, runs in firsts.items():
 # same guards, so they are hits. Nested is between: one graph, in which each block is two nodes that call one shared
 # *body*.
 #
-# Your model has 48 blocks of real size. On the H200 (eager's first call at 6 blocks started CUDA, too):
+# Your model has 48 blocks of real size. On the H200 (eager's first call at 6 blocks started CUDA, too), with what the
+# recording lacks:
 
 # %%
+print(*depths.notes, sep="\n")
 depth_cost(depths)
 
 # %% [markdown]
@@ -180,18 +182,22 @@ time_plot(speed())
 
 # %%
 def row(way, depth):
-    trial = next(one for one in depths.of(f"{way} {depth}"))
+    trial = next((one for one in depths.trials if one.workload == f"{way} {depth}"), None)
+    if trial is None:
+        return f"{way:9} was not recorded"
     return (f"{way:9} first call {trial.first_s:6.2f} s   a step {trial.steady_us / 1e3:6.2f} ms "
             f"(8 of 10: {trial.steady_low_us / 1e3:.1f} to {trial.steady_high_us / 1e3:.1f})   "
             f"{trial.kernels:.0f} kernels")
 
-for way in ("eager", "regional", "nested", "whole"):
-    print(row(way, 24))
+for depth in (24, 48):
+    print(depth, "blocks")
+    for way in ("eager", "regional", "nested", "whole"):
+        print("  ", row(way, depth))
 print(depths.origin.sentence())
 
 # %% [markdown]
-# **Read it.** 24 blocks: the whole model has the fewest kernels, since some were fused across blocks. With one sequence
-# the CPU that launches them is what you wait for, so regional is hardly faster than eager. (The ranges are wide: that
+# **Read it.** At 24 blocks the whole model has the fewest kernels, since some were fused across blocks. With one sequence
+# the CPU that launches them is what you wait for, so regional is no faster than eager. (The ranges are wide: that
 # machine was not idle.) A trade, then, not a free lunch. How many steps do you make?
 
 # %%
@@ -239,7 +245,7 @@ check("regional_2")
 #
 # **The case.** `region` is marked by `torch.compiler.nested_compile_region`. Called without torch.compile it is just
 # the function. Inside one compile, Dynamo traces it at its first call, and asks at the next one whether the same body
-# will do: same shapes, dtypes, strides, same globals.
+# will do: same shapes, dtypes, strides, device.
 
 # %%
 def bodies(model, x):
@@ -277,7 +283,8 @@ scale = 2.0
 def scaled(x):
     return x * scale
 
-cases = {"the same": x, "other rows": x[:5], "other dtype": x.double(), "other strides": x.mT.contiguous().mT}
+cases = {"the same": x, "other rows": x[:5], "other dtype": x.double(), "other strides": x.mT.contiguous().mT,
+         "other device": x.to("meta")}
 for name, other in cases.items():
     torch.compiler.reset()
     run = observe(torch.compile(lambda x, y: (scaled(x), scaled(y)), backend="aot_eager"), x, other)
@@ -286,6 +293,40 @@ for name, other in cases.items():
 # %% [markdown]
 # **Read it.** Safe, then: where a body does not fit, Dynamo traces another one. The graph stays one graph, which
 # `fullgraph=True` or a CUDA graph may need; regional enters compiled code once for each block.
+#
+# **Change another thing**: not the tensors, but a number that the region uses.
+
+# %%
+@torch.compiler.nested_compile_region
+def times(x, number):
+    return x * number
+
+def by_how_much(f, *calls):
+    torch.compiler.reset()
+    fast = torch.compile(f, backend="aot_eager")
+    try:
+        return [round((fast(x, *call) / x).mean().item()) for call in calls]
+    except Exception as error:
+        return type(error).__name__
+
+# %%
+for kind in (int, float, torch.tensor):
+    numbers = by_how_much(lambda x, number: times(times(x, number), number), (kind(2),), (kind(3),))
+    print(f"{kind.__name__:6} 2, then 3: {numbers}")
+
+def rescaled(x):
+    global scale
+    first, scale = scaled(x), 5.0
+    return scaled(x)
+
+print("a global, set to 5 between two regions:", by_how_much(rescaled, ()))
+print("the same, not compiled:                ", [round((rescaled(x) / x).mean().item())])
+
+# %% [markdown]
+# **What happened.** An int that changes is compiled again, a tensor is an input. A float that changes raises: Dynamo
+# opens it, and a region cannot take it. A global that changes *between two regions of one compile* is missed by torch
+# 2.13: the first body runs again, a wrong number without a word (2.11, 2.14 and 2.15 give 5). So hand a region what
+# changes as a tensor.
 
 # %% [markdown]
 # ### Exercise regional_3 · One body
@@ -438,7 +479,7 @@ for phase in sorted(seconds, key=seconds.get, reverse=True)[:11]:
 # that runs somewhere else, there are two variables of the environment:
 #
 # - `TORCH_TRACE=folder` writes what each compile did. `python -m compilescope trace folder` makes one page of it;
-#   `tlparse folder` makes many. `Run.from_trace(folder)` gives you the facts.
+#   `tlparse folder/*.log`, a package of its own, makes many of one process. `Run.from_trace(folder)` gives you the facts.
 # - `TORCH_COMPILE_DEBUG=1` writes graphs and code of each compile to `torch_compile_debug/`.
 #
 # Here is such a program: two blocks, their first call, and the caches.

@@ -142,10 +142,10 @@ def test_row_17_in_training_the_first_block_has_a_body_of_its_own_unless_its_inp
 
 @pytest.mark.parametrize(
     ("other", "wanted"),
-    [(X, 1), (X[:3], 2), (X.double(), 2), (X.mT.contiguous().mT, 2)],
-    ids=["the same", "rows", "dtype", "strides"],
+    [(X, 1), (X[:3], 2), (X.double(), 2), (X.mT.contiguous().mT, 2), (X.to("meta"), 2)],
+    ids=["the same", "rows", "dtype", "strides", "device"],
 )
-def test_row_17_another_shape_dtype_or_stride_is_another_body(other, wanted):
+def test_row_17_another_shape_dtype_stride_or_device_is_another_body(other, wanted):
     @torch.compiler.nested_compile_region
     def doubled(x):
         return x * 2
@@ -153,6 +153,64 @@ def test_row_17_another_shape_dtype_or_stride_is_another_body(other, wanted):
     run = first_call(lambda x, y: (doubled(x), doubled(y)), X, other)
     assert len(run.graphs) == 1
     assert len(run.graphs[0].inner) == wanted
+
+
+SCALE = 2
+
+
+@torch.compiler.nested_compile_region
+def scaled(x):
+    return x * SCALE
+
+
+@torch.compiler.nested_compile_region
+def times(x, number):
+    return x * number
+
+
+def twice(x, number):
+    return times(times(x, number), number)
+
+
+def test_row_17_a_global_that_changes_between_calls_compiles_again(monkeypatch):
+    torch.compiler.reset()
+    fast = torch.compile(lambda x: scaled(scaled(x)), backend="aot_eager")
+    assert torch.equal(fast(X), 4 * X)
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 3)
+    run = observe(fast, X)
+    assert torch.equal(run.result, 9 * X)
+    assert [one.outcome for one in run.calls] == ["recompile"]
+    assert "SCALE" in run.calls[0].refusals[0].expression
+
+
+def test_row_17_only_2_13_misses_a_global_that_changes_between_two_regions_of_one_compile(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 2)  # so that it is put back
+
+    def rescaled(x):
+        global SCALE
+        first = scaled(x)
+        SCALE = 5
+        return first, scaled(x)
+
+    first, second = first_call(rescaled, X).result
+    assert torch.equal(first, 2 * X)
+    assert torch.equal(second, (2 if VERSION == (2, 13) else 5) * X)
+
+
+@pytest.mark.parametrize("kind", [int, torch.tensor])
+def test_row_17_an_int_and_a_tensor_that_change_give_the_right_numbers(kind):
+    torch.compiler.reset()
+    fast = torch.compile(twice, backend="aot_eager")
+    assert torch.equal(fast(X, kind(2)), 4 * X)
+    assert torch.equal(fast(X, kind(3)), 9 * X)
+
+
+def test_row_17_a_float_that_changes_raises():
+    torch.compiler.reset()
+    fast = torch.compile(twice, backend="aot_eager")
+    assert torch.equal(fast(X, 2.0), 4 * X)
+    with pytest.raises(Exception, match=r"item|local_scalar"):
+        fast(X, 3.0)
 
 
 def test_row_17_nine_bodies_raise_from_2_12_on():
@@ -232,6 +290,12 @@ def test_row_15_a_second_process_finds_what_the_first_saved_and_traces_again(job
     assert jobs["cold"]["caches"]["fx_graph"] == jobs["cold"]["caches"]["aot_autograd"] == "miss"
     assert jobs["warm"]["caches"]["fx_graph"] == jobs["warm"]["caches"]["aot_autograd"] == "hit"
     assert jobs["warm"]["graphs"] == 1
+
+
+def test_what_the_recording_of_depths_lacks_is_said_in_its_notes():
+    there = {one.workload for one in DEPTHS.trials}
+    lacking = [one.name for one in DEPTHS.workloads if one.name not in there]
+    assert all(any(name in note for note in DEPTHS.notes) for name in lacking)
 
 
 def test_row_15_artifacts_that_are_loaded_after_the_first_call_come_too_late():
