@@ -21,6 +21,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.checkpoint import checkpoint
 from compilescope import on_ranks, placement_bars, recorded_placements, side_by_side
+from compilescope.recorded import recorded_modes
 
 # %% [markdown]
 # ## 6.1 DDP: inside or outside?
@@ -71,7 +72,10 @@ side_by_side(ranks)
 # %% [markdown]
 # **What you see.** One step of each rank. Dynamo captured one graph, and the backend got three. *DDPOptimizer*, a part
 # of Dynamo, cut it where DDP's buckets are full. So the gradients of part 3 are complete after its own backward, and
-# their `all_reduce` travels while part 2 still computes. (The number beside it: how many elements travel.)
+# their `all_reduce` travels while part 2 still computes.
+#
+# Each ⇄ is one bucket, with the number of gradients in it. DDP fills buckets tensor by tensor, DDPOptimizer cuts between
+# operations: a layer's weight and bias stay in one graph, but not in one bucket. So the last bucket holds only a bias.
 #
 # Now both places.
 
@@ -471,7 +475,22 @@ placement_bars(recorded_placements())
 # the plain one of its wrapper. For this model no placement beats it: large matrices take nearly all the time, fusion
 # has little left to save, and every graph more costs its start. One graph comes nearest.
 #
-# Another model, another answer. Measure yours as in lesson 2, and count the graphs as you do here.
+# **When does it pay?** Ask first what compiling gains without any wrapper: no placement gives more. Then what the cuts
+# cost. Both are recorded:
+
+# %%
+alone, placements = recorded_modes("modes"), recorded_placements()
+for name in ("bf16", "prefill", "pointwise chain"):
+    eager, compiled = (alone.trial(name, mode).steady_us for mode in ("eager", "default"))
+    print(f"{name:16} eager {eager:5.0f} µs   compiled {compiled:5.0f} µs   {1 - compiled / eager:+5.0%} to gain")
+whole, cut = (placements.row(f"DDP, {how}") for how in ("inside, optimize_ddp=False", "compiled inside"))
+print(f"{cut.pieces} graphs instead of {whole.pieces} under DDP: {cut.step_ms / whole.step_ms - 1:+.0%} a step")
+print(alone.origin.sentence(), placements.sentence(), sep="\n")
+
+# %% [markdown]
+# **What you see.** One large product in bfloat16 loses alone, so no placement helps it. A Transformer that reads a prompt
+# gains less than so many cuts cost here: one graph, or larger buckets. Long pointwise chains can afford cuts. Another
+# model, another answer: measure yours alone, as in lesson 2, then on its ranks.
 
 # %% [markdown]
 # **Change one thing.** *Activation checkpointing* keeps less for backward and computes it again. It goes with both
@@ -541,9 +560,9 @@ check("dist_6")
 # %% [markdown]
 # ## Look back
 #
-# Take a training script of your own that uses DDP or FSDP. Where does it compile? Which collectives stand between its
-# graphs, and on which line could two ranks disagree? Try it: put its first two steps into a function and
-# `side_by_side(on_ranks(that))`.
+# Take a training script that uses DDP or FSDP. Where does it compile? Which collectives stand between its graphs, and on
+# which line could two ranks disagree? Put its first two steps into a function: `side_by_side(on_ranks(that))`. To time
+# it, leave out the observing: `on_ranks(that, watch=False)`.
 #
 # ## Take away
 #

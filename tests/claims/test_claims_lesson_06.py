@@ -91,6 +91,8 @@ def ddp_runs():
     with cutting_at_buckets(False):
         found["one graph"] = seen(lambda: ddp(in_place(Net())))
     found["checkpointed"] = seen(lambda: ddp(in_place(Net(thrifty=True))))
+    found["FSDP2"] = seen(lambda: fully_shard(in_place(Net())))
+    found["FSDP2, checkpointed"] = seen(lambda: fully_shard(in_place(Net(thrifty=True))))
     return found
 
 
@@ -137,6 +139,8 @@ def fsdp_steps(place):
         if place == "blocks":
             in_place(block, fullgraph=True)
         fully_shard(block)
+        if place == "blocks, sharded first":
+            in_place(block, fullgraph=True)
     fully_shard(model)
     if place == "whole":
         in_place(model)
@@ -152,6 +156,13 @@ def test_row_09_fsdp2_blocks_compile_as_full_graphs_and_the_whole_model_breaks_a
     assert blocks[0].pieces == whole[0].pieces == 2
     assert "requires_grad" in blocks[0].run.recompiles[0].refusals[0].expression
     assert blocks.results[0] == list(Stack().state_dict())
+
+
+def test_row_09_a_block_may_be_compiled_before_or_after_it_is_sharded():
+    before, after = (on_ranks(fsdp_steps, place, fake=True)[0] for place in ("blocks", "blocks, sharded first"))
+    assert not after.run.breaks
+    assert after.pieces == before.pieces
+    assert [one.name for one in after.last_step()] == [one.name for one in before.last_step()]
 
 
 def test_row_09_the_collectives_of_fsdp2_stand_between_the_graphs_of_the_blocks():
@@ -188,9 +199,23 @@ def test_the_rule_of_dist_6_says_what_torch_compiles():
         assert counts == {name: predicting.graphs_of(name, task) for name in counts}
 
 
-def test_checkpointing_keeps_less_for_backward_and_moves_no_cut(ddp):
-    assert pieces(ddp["checkpointed"]) == pieces(ddp["inside"])
-    assert saved(ddp["checkpointed"]) < saved(ddp["inside"])
+@pytest.mark.parametrize(("plain", "thrifty"), [("inside", "checkpointed"), ("FSDP2", "FSDP2, checkpointed")])
+def test_checkpointing_keeps_less_for_backward_and_moves_no_cut(ddp, plain, thrifty):
+    assert pieces(ddp[thrifty]) == pieces(ddp[plain])
+    assert saved(ddp[thrifty]) < saved(ddp[plain])
+
+
+def ddp_steps():
+    model = DistributedDataParallel(in_place(Net()), bucket_cap_mb=1)
+    for _ in range(2):
+        model(torch.ones(2, WIDTH)).sum().backward()
+
+
+def test_row_08_a_layer_is_in_one_graph_and_in_two_buckets():
+    rank = on_ranks(ddp_steps)[0]
+    assert rank.pieces == 3
+    sizes = [one.elements for one in rank.last_step() if one.name == "all_reduce"]
+    assert sizes == [WIDTH**2, WIDTH**2 + WIDTH, WIDTH**2 + WIDTH, WIDTH]
 
 
 def keys():

@@ -250,8 +250,9 @@ if load != "-":
     torch.compiler.load_cache_artifacts(open(load, "rb").read())
 with torch.no_grad(), observe(caches="use") as run:
     torch.compile(Net(32, ["attention"] * 2))(torch.ones(9, 32))
+    torch.compile(lambda x: x.sin() + 1)(torch.ones(9))  # a kernel in C++
 open(save, "wb").write(torch.compiler.save_cache_artifacts()[0])
-print(json.dumps({"caches": run.compiles[0].caches, "graphs": len(run.graphs)}))
+print(json.dumps({"caches": [one.caches for one in run.compiles], "graphs": len(run.graphs)}))
 """
 
 
@@ -278,7 +279,7 @@ def jobs(tmp_path_factory):
 
 
 def test_row_19_torch_trace_holds_what_a_process_compiled(jobs):
-    assert len(Run.from_trace(jobs["folder"] / "trace").graphs) == 1
+    assert len(Run.from_trace(jobs["folder"] / "trace").graphs) == 2
 
 
 def test_row_19_torch_compile_debug_writes_graphs_and_code(jobs):
@@ -287,9 +288,15 @@ def test_row_19_torch_compile_debug_writes_graphs_and_code(jobs):
 
 
 def test_row_15_a_second_process_finds_what_the_first_saved_and_traces_again(jobs):
-    assert jobs["cold"]["caches"]["fx_graph"] == jobs["cold"]["caches"]["aot_autograd"] == "miss"
-    assert jobs["warm"]["caches"]["fx_graph"] == jobs["warm"]["caches"]["aot_autograd"] == "hit"
-    assert jobs["warm"]["graphs"] == 1
+    for job, found in (("cold", "miss"), ("warm", "hit")):
+        assert [one["fx_graph"] for one in jobs[job]["caches"]] == [found] * 2
+        assert [one["aot_autograd"] for one in jobs[job]["caches"]] == [found] * 2
+    assert jobs["warm"]["graphs"] == 2
+
+
+def test_row_15_compiled_cpp_is_in_no_artifact(jobs):
+    assert [one.get("cpp") for one in jobs["cold"]["caches"]] == [None, "miss"]
+    assert [one.get("cpp") for one in jobs["warm"]["caches"]] == [None, "miss"]
 
 
 def test_what_the_recording_of_depths_lacks_is_said_in_its_notes():
