@@ -20,8 +20,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from autograder.exercises.distributed import bucket, predicting
-from compilescope import observe, on_ranks
+from compilescope import observe, on_ranks, recorded_placements
 from compilescope.ranks import RankError, end_ranks
+from compilescope.recorded import recorded_modes
 from compilescope.torch_internals.ddp import cutting_at_buckets
 
 WIDTH = 520
@@ -278,3 +279,15 @@ def stream(together):
 def test_one_rank_recompiles_alone_and_with_guard_collectives_both_do():
     assert [len(rank.run.graphs) for rank in on_ranks(stream, False)] == [1, 2]
     assert [len(rank.run.graphs) for rank in on_ranks(stream, True)] == [2, 2]
+
+
+def test_the_recordings_say_when_compiling_under_ddp_can_pay():
+    modes, placements = recorded_modes("modes"), recorded_placements()
+    whole, cut = (placements.row(f"DDP, {how}") for how in ("inside, optimize_ddp=False", "compiled inside"))
+    cost = cut.step_ms / whole.step_ms - 1
+    product, prompt, chain = (
+        1 - modes.trial(name, "default").steady_us / modes.trial(name, "eager").steady_us
+        for name in ("bf16", "prefill", "pointwise chain")
+    )
+    assert cut.pieces > whole.pieces == 1
+    assert product < 0 < prompt < cost < chain

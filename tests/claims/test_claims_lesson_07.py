@@ -103,6 +103,7 @@ def test_row_16_nothing_is_fused_across_regions():
         assert whole < regional
     fast, slow = (DEPTHS.of(f"{way} 24")[0].steady_us for way in ("whole", "regional"))
     assert fast < slow
+    assert DEPTHS.of("eager 24")[0].steady_low_us <= slow, "the lesson: no faster than eager"
 
 
 def test_row_16_an_int_of_its_own_that_a_block_reads_ends_sharing_and_after_eight_the_rest_is_plain():
