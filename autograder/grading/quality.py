@@ -37,7 +37,7 @@ from autograder.nbgrader_config import ROOT
 from autograder.sandbox.bubble import Bubble
 from autograder.sandbox.limits import Limits
 from autograder.sandbox.required import require_sandbox
-from autograder.sandbox.visible import ours, source_of
+from autograder.sandbox.visible import ours, source_of, visible_part
 
 TABLE = ROOT / "tests" / "grade_quality.md"
 RESULTS = ROOT / "tests" / "grade_quality.json"
@@ -172,19 +172,25 @@ def last_line(code: str) -> str:
 
 
 def stamp_of(exercise: Exercise) -> str:
-    """Names the sources that a measurement depends on: the exercise's, what they share, and what judges and mutates."""
+    """Names the sources that a measurement depends on: the exercise's, what they share, and what judges and mutates.
+
+    Of `autograder.judging` only what the exercise uses counts, and comments count nowhere.
+    """
     digest = hashlib.sha256(torch.__version__.encode())
     done: set[str] = set()
+    shared: set[str] = set()
     left = {str(exercise.check.judge.__module__), str(exercise.check.probe.__module__)}
     while left - done:
         module = min(left - done)
         done.add(module)
-        used = (other for other, _ in ours(source_of(module)) if other.startswith("autograder.exercises."))
-        left |= {other for other in used if not other.startswith("autograder.exercises.bonus")}
+        for other, names in ours(source_of(module)):
+            if other.startswith("autograder.exercises.") and not other.startswith("autograder.exercises.bonus"):
+                left.add(other)
+            shared |= names if other == "autograder.judging" else set()
     digest.update(repr((DRAWS, OPEN.get(exercise.name))).encode())
-    more = ("judging", "wire", "exercise", "grading.mutate")
-    for module in (*sorted(done), *(f"autograder.{name}" for name in more)):
-        digest.update(source_of(module).encode())
+    for module in (*sorted(done), *(f"autograder.{name}" for name in ("wire", "exercise", "grading.mutate"))):
+        digest.update(ast.unparse(ast.parse(source_of(module))).encode())
+    digest.update(visible_part(source_of("autograder.judging"), shared).encode())
     return digest.hexdigest()[:16]
 
 

@@ -141,3 +141,17 @@ def test_the_page_counts_and_lists():
 def test_each_thing_left_open_belongs_to_an_exercise():
     for name in OPEN:
         assert find(name)
+
+
+def test_an_exercise_is_measured_again_when_what_it_uses_of_the_shared_judging_changes_and_not_otherwise(monkeypatch):
+    before, source_of = stamp_of(find("basic_1")), quality.source_of
+
+    def changed(old, new):
+        text = source_of("autograder.judging").replace(old, new)
+        monkeypatch.setattr(
+            quality, "source_of", lambda name: text if name == "autograder.judging" else source_of(name)
+        )
+        return stamp_of(find("basic_1"))
+
+    assert changed("def same_numbers(", "# a comment\ndef another():\n    return 1\n\n\ndef same_numbers(") == before
+    assert changed("def same_numbers(", "def same_numbers(more=1, *, ") != before
