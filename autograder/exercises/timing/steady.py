@@ -31,7 +31,8 @@ METHODS = (
 def ask(draw: Draw) -> Values:
     """Seconds of each call: the warm-up slow, then a fifth of the calls disturbed by another program.
 
-    Less than a quarter, so that whichever way one takes the quartiles, no disturbed call moves them."""
+    Less than a quarter, so that whichever way one takes the quartiles, no disturbed call moves them.
+    """
     warmup, repeats = draw.size(2, 5), 2 * draw.size(8, 15) + 1
     base = draw.size(200, 900) * 1e-6
     steady = [base * (1 + i / repeats / 10) for i in range(repeats)]
