@@ -109,10 +109,10 @@ def table(results: dict[str, Tried]) -> str:
     lines = [
         "# Canaries after right answers",
         "",
-        f"Made by `make canaries`, last on {datetime.date.today()}, in the sandbox. In one process each: the answer of the",
-        "solved lesson or an alternative, then a known mistake, which must get no points, then a right answer, which must",
-        "get all. Seconds are those of the longest; a submission may take "
-        f"{Limits().wall:.0f} s, and its canaries as long again.",
+        f"Made by `make canaries`, last on {datetime.date.today()}, in the sandbox. In one process each: the answer of",
+        "the solved lesson or an alternative, then a known mistake, which must get no points, then a right answer,",
+        f"which must get all. Seconds are those of the longest; a submission may take {Limits().wall:.0f} s, and its",
+        "canaries as long again.",
         "",
         "| exercise | right answers first | known mistakes after them | right answers last | came out otherwise | s |",
         "|---|---|---|---|---|---|",

@@ -6,6 +6,8 @@ import pytest
 
 from autograder.exercises import everything, find
 from autograder.grading import referee
+from autograder.sandbox.bubble import Bubble
+from autograder.sandbox.limits import Limits
 
 FINE = ""
 WRONG = "After the cells of this submission a wrong answer of ours passes"
@@ -61,3 +63,24 @@ def test_canaries_register_operators_under_names_of_their_own():
             assert not [space for space in spaces if f"ops.{space}." in ours or f'Library("{space}"' in ours]
             assert bool(spaces) == (ours != code)
     assert renamed > 10
+
+
+LIBRARY = """
+import bisect, torch
+library = torch.library.Library("course", "FRAGMENT")
+library.define("bucket(Tensor x, Tensor edges) -> Tensor")
+def bucket(x, edges):
+    return torch.tensor([bisect.bisect(edges.tolist(), value) for value in x.flatten().tolist()]).view(x.shape)
+library.impl("bucket", bucket, "CPU")
+torch.library.register_fake("course::bucket", lambda x, edges: x.new_empty(x.shape, dtype=torch.int64))
+def make_bucket():
+    return torch.ops.course.bucket
+"""
+
+
+def test_a_right_answer_that_took_the_names_of_our_operators_waits_for_nobody(sandbox):
+    exercise = find("breaks_5")
+    assert any('"course::bucket"' in mistake.code for mistake in exercise.known_mistakes)
+    with Bubble([exercise]) as bubble:
+        ruling = referee.rule(bubble, referee.Question.of(exercise), [LIBRARY], Limits())
+    assert (ruling.points, ruling.suspicion) == (exercise.points, "")
