@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 from autograder.build import Lesson
+from autograder.sandbox.visible import ours, source_of
 
 _JUDGING = ("cells", "examiner", "picture", "pristine", "referee", "speed", "warm")
 """Modules of `autograder.grading` that a verdict depends on."""
@@ -28,12 +28,23 @@ def stamp_of(lesson: Lesson) -> str:
 def _what_judges(lesson: Lesson) -> Iterator[Path]:
     """The sources of this grader, of what observes a compile, and of the lesson's exercises."""
     package = Path(__file__).parents[1]
-    yield from (package / f"{name}.py" for name in ("wire", "exercise", "judge", "judging", "quiet", "grading_steps"))
+    yield from (
+        package / f"{name}.py"
+        for name in ("wire", "exercise", "judge", "judging", "quiet", "grading_steps", "preflight")
+    )
     yield from (package.parent / "compilescope").rglob("*.py")
     yield from (package / "grading" / f"{name}.py" for name in _JUDGING)
     yield from (package / "sandbox").glob("*.py")
     listing = package / "exercises" / f"lesson_{lesson.name.split('_')[0]}.py"
     if listing.exists():
-        yield listing
-        for topic in re.findall(r"autograder\.exercises\.(\w+)", listing.read_text(encoding="utf-8")):
-            yield from (package / "exercises" / topic).glob("*.py")
+        yield from (package.parent.joinpath(*name.split(".")).with_suffix(".py") for name in _exercises(listing.stem))
+
+
+def _exercises(listing: str) -> set[str]:
+    """The modules of exercises that a lesson's listing imports, and those that these import, in other topics too."""
+    done, left = set[str](), {f"autograder.exercises.{listing}"}
+    while left:
+        module = left.pop()
+        done.add(module)
+        left |= {other for other, _ in ours(source_of(module)) if other.startswith("autograder.exercises.")} - done
+    return done

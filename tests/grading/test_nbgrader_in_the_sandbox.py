@@ -59,6 +59,10 @@ def before(notebook, grade_id, source):
     return notebook
 
 
+def prints(lesson, root):
+    return before(solve(unsolved(lesson), lesson), "basic_3", GIGABYTE)
+
+
 def reaches_out(lesson, root):
     notebook = solve(unsolved(lesson), lesson)
     cell_of(notebook, "basic_3").source += REACHES_OUT.replace("{root}", str(root))
@@ -74,11 +78,11 @@ def tricks(lesson, root):
 
 @pytest.fixture(scope="module")
 def graded(classroom, sandbox):
-    """Three submissions after one `nbgrader autograde`; `files` are what the course held before it."""
+    """Four submissions after one `nbgrader autograde`; `files` are what the course held before it."""
     classroom.teaches(TWO_EXERCISES)
     classroom.nbgrader("generate_assignment", "--force", LESSON)
     hand_in(classroom, "all_right")
-    for student, make in {"reaches_out": reaches_out, "tricks": tricks}.items():
+    for student, make in {"reaches_out": reaches_out, "tricks": tricks, "prints": prints}.items():
         classroom.hands_in(student, make(classroom.lesson, classroom.root))
     classroom.files = contents(classroom.root)
     classroom.refused = subprocess.run(
@@ -86,20 +90,23 @@ def graded(classroom, sandbox):
         cwd=classroom.root, env={**classroom.env, "PATH": "/nowhere"}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     classroom.left = list((classroom.root / "work" / "autograded").rglob("*.ipynb"))
-    classroom.nbgrader("autograde", LESSON, **SECRET)
+    classroom.said = classroom.nbgrader("autograde", LESSON, **SECRET)
     return classroom
 
 
 @pytest.fixture(scope="module")
-def cut_short(graded):
-    """One who prints a gigabyte and one who waits for hours, both with right answers; `said` are the warnings."""
-    for student, source in {"prints": GIGABYTE, "waits": WAITS}.items():
-        notebook = solve(unsolved(graded.lesson), graded.lesson)
-        graded.hands_in(student, before(notebook, "basic_3", source))
-    said = graded.nbgrader("autograde", LESSON, "--student=prints", **SECRET)
-    said += graded.nbgrader("autograde", LESSON, "--student=waits", "--RunToTheEnd.whole_notebook=45", **SECRET)
-    graded.said = [line.split("WARNING] ")[1] for line in said.splitlines() if "WARNING] " in line]
+def waited(graded):
+    """One more who waits for hours, in a class whose notebooks may take half a minute."""
+    graded.hands_in("waits", before(solve(unsolved(graded.lesson), graded.lesson), "basic_3", WAITS))
+    graded.said += graded.nbgrader(
+        "autograde", LESSON, "--student=waits", "--RunToTheEnd.whole_notebook=30", **SECRET
+    )  # fmt: skip
     return graded
+
+
+def warnings_about(classroom, student):
+    lines = [line.split("WARNING] ")[1] for line in classroom.said.splitlines() if "WARNING] " in line]
+    return [line.removeprefix(f"{student}: ") for line in lines if line.startswith(f"{student}: ")]
 
 
 def contents(root):
@@ -133,22 +140,22 @@ def test_a_check_cell_shows_what_was_judged_outside_whatever_the_kernel_says(gra
         assert "The check did not reach the grader." in shown.evalue
 
 
-def test_a_gigabyte_of_output_is_cut_and_said_and_costs_no_points(cut_short):
-    (sentence,) = [line for line in cut_short.said if line.startswith("prints: ")]
-    assert "for _ in range(1000): printed more than a submission may, so it was left out." in sentence
-    assert cut_short.scores("prints") == ALL
-    path = cut_short.root / "work" / "autograded" / "prints" / LESSON / "basic_compile.ipynb"
+def test_a_gigabyte_of_output_is_cut_and_said_and_costs_no_points(graded):
+    (sentence,) = warnings_about(graded, "prints")
+    assert sentence.startswith("for _ in range(1000): printed more than a submission may, so it was left out.")
+    assert graded.scores("prints") == ALL
+    path = graded.root / "work" / "autograded" / "prints" / LESSON / "basic_compile.ipynb"
     assert path.stat().st_size < 1_000_000
-    assert sentence.removeprefix("prints: ") in path.read_text()
+    assert sentence in path.read_text()
 
 
-def test_a_notebook_that_takes_longer_than_it_may_ends_and_keeps_what_was_judged_before(cut_short):
-    (sentence,) = [line for line in cut_short.said if line.startswith("waits: ")]
-    assert sentence == "waits: the notebook took longer than 45 s, so the cells that were left did not run."
-    assert cut_short.scores("waits") == {"basic_1_check": 2, "basic_3_check": 0}
-    (shown,) = output(cut_short, "waits", "basic_3_check")
+def test_a_notebook_that_takes_longer_than_it_may_ends_and_keeps_what_was_judged_before(waited):
+    (sentence,) = warnings_about(waited, "waits")
+    assert sentence == "the notebook took longer than 30 s, so the cells that were left did not run."
+    assert waited.scores("waits") == {"basic_1_check": 2, "basic_3_check": 0}
+    (shown,) = output(waited, "waits", "basic_3_check")
     assert shown.evalue.startswith('check("basic_3") came after the notebook had taken its time')
-    assert cut_short.scores("all_right") == ALL
+    assert waited.scores("all_right") == ALL
 
 
 def test_a_machine_without_a_sandbox_gets_one_sentence_and_nothing_is_graded(graded):
