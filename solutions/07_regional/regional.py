@@ -339,7 +339,7 @@ print("the same, not compiled:                ", [round((rescaled(x) / x).mean()
 def make_through():
     """through(blocks, gains, x): x through all blocks in turn, each result times its gain.
 
-    gains is a tensor [blocks]. Leave the compiling to the check.
+    gains is a list of tensors, one number each. Leave the compiling to the check.
     """
     ### BEGIN SOLUTION
     @torch.compiler.nested_compile_region
