@@ -1,13 +1,15 @@
 """A stand-in for a CUDA graph that needs no GPU: slow, but with the same rules.
 
-It keeps what hurts: a first call that warms up, a second that records, static inputs and results, and results that a
-later call overwrites. Leans on ``torch.utils._pytree`` and ``torch._C.DisableTorchFunctionSubclass`` (2.11 to 2.15).
+It keeps what hurts: a first call that warms up, a second that records, static inputs and results. The next call ends
+the results of a warm-up or a recording: reading them raises. Results of replays lie in the static memory, and show
+whatever was written there last, without an error. So does ``torch._inductor.cudagraph_trees`` (2.11 measured on an
+H200; 2.13 to 2.15 read). Leans on ``torch.utils._pytree`` and ``torch._C.DisableTorchFunctionSubclass`` (2.11 to 2.15).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,27 +23,36 @@ _HARMLESS = {"shape", "dtype", "device", "ndim", "size", "dim", "layout", "requi
 
 
 @dataclass
+class _Life:
+    """How long some results may be read: until torch puts an error on their memory."""
+
+    over: bool = False
+
+
+@dataclass
 class _Recording:
     """Static memory for one set of sizes."""
 
     inputs: list[torch.Tensor]
     results: list[torch.Tensor]
     structure: Any
+    life: _Life = field(default_factory=_Life)
 
 
 class StaticGraph:
     """Replays `fn`, a function of tensors that returns tensors, as CUDA graphs do; one recording for each set of sizes.
 
     `did` says of each call whether it ``warmed up``, ``recorded`` or ``replayed``; `kept_bytes` is what the static
-    inputs and results of all recordings hold. Reading a result after a later call raises RuntimeError.
+    inputs and results of all recordings hold. After a later call, reading the result of a warm-up or a recording
+    raises RuntimeError; the result of a replay silently shows the numbers of the last replay of its sizes.
     """
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
         self.did: list[str] = []
-        self.generation = 0
         self._warm: set[tuple[Any, ...]] = set()
         self._recordings: dict[tuple[Any, ...], _Recording] = {}
+        self._alive: list[_Life] = []
 
     @property
     def kept_bytes(self) -> int:
@@ -50,22 +61,34 @@ class StaticGraph:
         return sum(one.numel() * one.element_size() for one in found)
 
     def __call__(self, *args: torch.Tensor) -> Any:
-        """What ``fn(*args)`` returns, in memory that the next call overwrites."""
-        if any(isinstance(one, _Result) and one._graph is self for one in args):
-            raise RuntimeError(OVERWRITTEN)  # as on a GPU: a new run begins, and its results of before are gone
+        """What ``fn(*args)`` returns; from the second call of its sizes on in memory that later calls overwrite.
+
+        Raises RuntimeError if an argument is a result whose memory this or an earlier call ended.
+        """
+        if self.did and self.did[-1] != "replayed":
+            self._end_results()
         plain = tuple(_plain(one) for one in args)
         sizes = tuple((one.shape, one.dtype) for one in plain)
         with torch.no_grad():
             if sizes not in self._warm:
                 self._warm.add(sizes)
                 found, what = self.fn(*plain), "warmed up"
+                self._alive.append(_Life())  # results of a replay just before end together with these
             elif sizes not in self._recordings:
                 found, what = self._record(sizes, plain), "recorded"
+                self._alive = [_Life()]
             else:
                 found, what = self._replay(self._recordings[sizes], plain), "replayed"
+                self._alive = [self._recordings[sizes].life]
         self.did.append(what)
-        self.generation += 1
         return pytree.tree_map(self._handed_out, found)
+
+    def _end_results(self) -> None:
+        for life in self._alive:
+            life.over = True
+        self._alive = []
+        for made in self._recordings.values():
+            made.life = _Life() if made.life.over else made.life
 
     def _record(self, sizes: tuple[Any, ...], args: tuple[torch.Tensor, ...]) -> Any:
         inputs = [one.clone() for one in args]
@@ -82,15 +105,14 @@ class StaticGraph:
 
     def _handed_out(self, result: torch.Tensor) -> torch.Tensor:
         handed = result.detach().as_subclass(_Result)
-        handed._graph, handed._generation = self, self.generation
+        handed._life = self._alive[-1]
         return handed
 
 
 class _Result(torch.Tensor):
-    """A result in static memory: every use of its numbers asks whether they are still its own."""
+    """What a call returned, or a view of it: every use of its numbers asks whether they may still be read."""
 
-    _graph: StaticGraph
-    _generation: int
+    _life: _Life
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -100,28 +122,35 @@ class _Result(torch.Tensor):
         given = pytree.tree_map(lambda one: one if name in _HARMLESS else _plain(one), (args, kwargs or {}))
         with torch._C.DisableTorchFunctionSubclass():
             found = func(*given[0], **given[1])
+            if _to_cpu(name, args[1:], kwargs or {}):
+                found = found.clone()  # from a GPU's memory that is a copy
         alive = [one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, _Result)]
         return pytree.tree_map(lambda one: _as_view_of(alive, one), found)
 
 
+def _to_cpu(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    where = [one for one in (*args, kwargs.get("device")) if isinstance(one, str | torch.device)]
+    return name == "cpu" or (name == "to" and any(torch.device(one).type == "cpu" for one in where))
+
+
 def _as_view_of(results: list[_Result], value: Any) -> Any:
-    """A tensor that shares memory with one of `results` is overwritten with it."""
+    """A tensor that shares memory with one of `results` ends with it."""
     if type(value) is torch.Tensor:
         for one in results:
             with torch._C.DisableTorchFunctionSubclass():
                 shared = value.untyped_storage().data_ptr() == one.untyped_storage().data_ptr()
             if shared:
                 view = value.as_subclass(_Result)
-                view._graph, view._generation = one._graph, one._generation
+                view._life = one._life
                 return view
     return value
 
 
 def _plain(value: Any) -> Any:
-    """`value` as an ordinary tensor, in the same memory. Raises RuntimeError if that was overwritten."""
+    """`value` as an ordinary tensor, in the same memory. Raises RuntimeError if a later call ended it."""
     if not isinstance(value, _Result):
         return value
-    if value._generation != value._graph.generation:
+    if value._life.over:
         raise RuntimeError(OVERWRITTEN)
     with torch._C.DisableTorchFunctionSubclass():
         return value.as_subclass(torch.Tensor)
