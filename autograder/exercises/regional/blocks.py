@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -63,18 +64,18 @@ class Net(nn.Module):
         return out
 
 
-def drawn(draw: Draw, kinds: list[str], inputs: int = 2) -> Values:
-    """A model by its width, the kinds of its blocks and a seed, and inputs of one length."""
-    width, length = draw.size(3, 9), draw.size(10, 20)
-    x = [draw.tensor(length, width).cpu() for _ in range(inputs)]
+def drawn(draw: Draw, kinds: list[str], inputs: int = 2, widths: Sequence[int] = range(3, 10)) -> Values:
+    """A model by its width, the kinds of its blocks and a seed, and inputs of one length on the draw's device."""
+    width, length = draw.choice(widths), draw.size(10, 20)
+    x = [draw.tensor(length, width) for _ in range(inputs)]
     return {"width": width, "kinds": kinds, "seed": draw.size(0, 10**6), "x": x}
 
 
-def net_of(asked: Values) -> Net:
-    """The same weights for the answer and for the judge."""
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+def net_of(asked: Values, device: torch.device | str = "cpu") -> Net:
+    """The same weights for the answer, where its inputs are, and for the judge, whose references are the CPU's."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # a GPU draws other numbers from a seed
         torch.manual_seed(asked["seed"])
-        return Net(asked["width"], asked["kinds"])
+        return Net(asked["width"], asked["kinds"]).to(device)
 
 
 def nested(graph: Graph) -> list[str]:

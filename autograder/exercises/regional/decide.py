@@ -10,7 +10,7 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import unbroken
 from autograder.exercises.regional import blocks
-from autograder.judging import first_call, operations, same_numbers
+from autograder.judging import exact, first_call, operations, same_numbers
 from compilescope import observe
 from compilescope.facts import Run
 from compilescope.text import count
@@ -40,7 +40,8 @@ def probe(answer: Answer, asked: Values) -> Values:
     """What the answer compiles, called twice for each model; keys of the model afterwards."""
     found = []
     for case in asked["cases"]:
-        net, (x, y) = blocks.net_of(case), case["x"]
+        x, y = case["x"]
+        net = blocks.net_of(case, x.device)
         told = {name: case[name] for name in ("most", "one_graph")}
         with torch.no_grad():
             serve = answer.compiled(net, x.clone(), **told)
@@ -61,7 +62,7 @@ def judge(asked: Values, found: Values) -> str:
         label, run = _label(case), said["run"]
         for x, got in zip(case["x"], said["results"], strict=True):
             with torch.no_grad():
-                same_numbers(label, got, blocks.net_of(case).double()(x.double()), torch.float32)
+                same_numbers(label, got, blocks.net_of(case).double()(exact(x)), torch.float32)
         _placed(label, case, run)
         if said["again"].compiles:
             raise NotYet(label, "compiled again in the second call", "none is wanted", "Compile outside of the call.")
@@ -111,11 +112,11 @@ def _own(fn: Callable[..., Any], x: torch.Tensor) -> Run:
 
 
 def _whole(case: Values) -> Any:
-    return operations(_own(blocks.net_of(case), case["x"][0]))
+    return operations(_own(blocks.net_of(case), case["x"][0].cpu()))
 
 
 def _block(case: Values) -> Any:
-    return operations(_own(blocks.net_of(case).blocks[0], case["x"][0]))
+    return operations(_own(blocks.net_of(case).blocks[0], case["x"][0].cpu()))
 
 
 _START = "import torch\nfrom compilescope import observe\n"

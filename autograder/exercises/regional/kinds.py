@@ -7,7 +7,7 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import always_compiled, compiles_at_most
 from autograder.exercises.regional import blocks
-from autograder.judging import called, graphs_hold, same_numbers
+from autograder.judging import called, exact, graphs_hold, same_numbers
 from compilescope import observe
 
 LABEL = "The model after in_regions(model)"
@@ -20,7 +20,7 @@ def ask(draw: Draw) -> Values:
 
 def probe(answer: Answer, asked: Values) -> Values:
     """Hands the model over, then calls it twice without gradients."""
-    model = blocks.net_of(asked)
+    model = blocks.net_of(asked, asked["x"][0].device)
     called("in_regions(model)", answer.in_regions, model)
     with observe() as run, torch.no_grad():
         results = [model(x) for x in asked["x"]]
@@ -32,7 +32,7 @@ def judge(asked: Values, found: Values) -> str:
     twin = blocks.net_of(asked)
     for x, got in zip(asked["x"], found["results"], strict=True):
         with torch.no_grad():
-            same_numbers(LABEL, got, blocks.net_of(asked).double()(x.double()), torch.float32)
+            same_numbers(LABEL, got, blocks.net_of(asked).double()(exact(x)), torch.float32)
     strange = [key for key in found["keys"] if key not in twin.state_dict()]
     if strange:
         has = f"has the key {strange[0]}"
@@ -42,7 +42,7 @@ def judge(asked: Values, found: Values) -> str:
     compiles_at_most(found["run"], LABEL, 2, calls)
     with observe() as own, torch.no_grad():
         for kind in dict.fromkeys(asked["kinds"]):
-            torch.compile(blocks.KINDS[kind](asked["width"]), backend="aot_eager")(asked["x"][0])
+            torch.compile(blocks.KINDS[kind](asked["width"]), backend="aot_eager")(asked["x"][0].cpu())
     graphs_hold(LABEL, found["run"], own)
     return f"{len(asked['kinds'])} blocks, 2 compiles"
 

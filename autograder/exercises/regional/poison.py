@@ -51,22 +51,22 @@ def ask(draw: Draw) -> Values:
         names = dict(zip(("number", "text", "flag", "same", "tensor"), shuffled(draw, list(NAMES)), strict=False))
         source = _SOURCE.format(**names, reads=_READS[reads].format(**names))
         cases.append({"source": source, "guilty": names.get(reads), "width": width})
-    return {"cases": cases, "x": draw.tensor(draw.size(2, 6), width).cpu()}
+    return {"cases": cases, "x": draw.tensor(draw.size(2, 6), width)}
 
 
-def blocks_of(case: Values) -> list[nn.Module]:
-    """New blocks of the case's class."""
+def blocks_of(case: Values, device: torch.device) -> list[nn.Module]:
+    """New blocks of the case's class, where the input is."""
     kind: Any = namespace_of(case["source"], "a block of the check")["Block"]
-    return [kind(case["width"], number) for number in range(BLOCKS)]
+    return [kind(case["width"], number).to(device) for number in range(BLOCKS)]
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """What the function says of each model."""
-    said = []
+    said, x = [], asked["x"]
     for case in asked["cases"]:
         torch.compiler.reset()
         with torch.enable_grad():
-            said.append(called("poison(blocks, x)", answer.poison, blocks_of(case), asked["x"].clone()))
+            said.append(called("poison(blocks, x)", answer.poison, blocks_of(case, x.device), x.clone()))
     return {"said": said}
 
 

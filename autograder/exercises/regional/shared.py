@@ -10,7 +10,7 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import unbroken
 from autograder.exercises.regional import blocks
-from autograder.judging import called, first_call, graphs_made, operations, same_numbers
+from autograder.judging import called, exact, first_call, graphs_made, operations, same_numbers
 from compilescope import observe
 from compilescope.facts import Run
 from compilescope.text import count
@@ -26,7 +26,7 @@ _FETCHES = ("invoke_subgraph", "getitem")
 def ask(draw: Draw) -> Values:
     """Four or five blocks of one kind, a gain for each, and an input."""
     depth = draw.size(4, 5)
-    gains = [one.clone() for one in draw.tensor(depth).cpu().abs() + 0.5]  # no views: torch 2.11 shares none of them
+    gains = [one.clone() for one in draw.tensor(depth).abs() + 0.5]  # no views: torch 2.11 shares none of them
     return blocks.drawn(draw, [draw.choice(list(blocks.KINDS))] * depth, inputs=1) | {"gains": gains}
 
 
@@ -35,7 +35,8 @@ def probe(answer: Answer, asked: Values) -> Values:
     through: Any = called("make_through()", answer.make_through)
     found: Values = {}
     for name, training in (("serving", False), ("training", True)):
-        net, x = blocks.net_of(asked), asked["x"][0].clone().requires_grad_(training)
+        x = asked["x"][0].clone().requires_grad_(training)
+        net = blocks.net_of(asked, x.device)
         if not callable(through):
             called(LABELS[name], through)
         with torch.set_grad_enabled(training):
@@ -49,15 +50,15 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 def judge(asked: Values, found: Values) -> str:
     """Numbers and gradient, one graph, a region for each block, one body that holds the block's work."""
-    net, x = blocks.net_of(asked).double(), asked["x"][0].double().requires_grad_()
+    net, x = blocks.net_of(asked).double(), exact(asked["x"][0]).requires_grad_()
     with torch.enable_grad():
         want = x
         for block, gain in zip(net.blocks, asked["gains"], strict=True):
-            want = block(want) * gain.double()
+            want = block(want) * exact(gain)
         want.sum().backward()
     with observe() as own, torch.no_grad():
-        block, gain = blocks.net_of(asked).blocks[0], asked["gains"][0]
-        torch.compile(lambda x: block(x) * gain, backend="aot_eager")(asked["x"][0])
+        block, gain = blocks.net_of(asked).blocks[0], asked["gains"][0].cpu()
+        torch.compile(lambda x: block(x) * gain, backend="aot_eager")(asked["x"][0].cpu())
     for name, label in LABELS.items():
         same_numbers(label, found[name]["result"], want.detach(), torch.float32)
         _one_body(label, found[name]["run"], len(asked["kinds"]), own)

@@ -7,7 +7,7 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import always_compiled
 from autograder.exercises.regional import blocks
-from autograder.judging import called, graphs_hold, kind_of, same_numbers
+from autograder.judging import called, exact, graphs_hold, kind_of, same_numbers
 from compilescope import observe
 from compilescope.facts import Run
 from compilescope.torch_internals.modes import cold_caches
@@ -16,28 +16,31 @@ PACK, WARM = "pack(model, x)", "warm(packed, model, x)"
 
 
 def ask(draw: Draw) -> Values:
-    """A model of attention blocks, which need no C++ compiler, and an input."""
-    return blocks.drawn(draw, ["attention"] * draw.size(1, 2), inputs=1)
+    """A model of attention blocks, which need no C++ compiler, and an input.
+
+    A GPU has its own attention for widths that 4 divides. Others take Triton, which starts cold here: long waits.
+    """
+    return blocks.drawn(draw, ["attention"] * draw.size(1, 2), inputs=1, widths=(4, 8))
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """Both functions, each with an empty cache folder and nothing in memory, as in a process of its own."""
     x = asked["x"][0]
     with cold_caches(), torch.no_grad(), observe(caches="use") as first:
-        packed = called(PACK, answer.pack, blocks.net_of(asked), x.clone())
+        packed = called(PACK, answer.pack, blocks.net_of(asked, x.device), x.clone())
     torch.compiler.reset()
     if not isinstance(packed, bytes):
         raise NotYet(PACK, f"returned {kind_of(packed)}", "bytes are wanted", "Look at what save_cache_artifacts() is.")
     with cold_caches(), torch.no_grad(), observe(caches="use") as second:
-        result = called(WARM, answer.warm, packed, blocks.net_of(asked), x.clone())
+        result = called(WARM, answer.warm, packed, blocks.net_of(asked, x.device), x.clone())
     return {"first": first, "second": second, "result": result}
 
 
 def judge(asked: Values, found: Values) -> str:
     """Numbers, a graph that holds the model's work, and hits in both caches."""
-    net, x = blocks.net_of(asked), asked["x"][0]
+    net, x = blocks.net_of(asked), asked["x"][0].cpu()
     with torch.no_grad():
-        want = blocks.net_of(asked).double()(x.double())
+        want = blocks.net_of(asked).double()(exact(x))
         same_numbers(WARM, found["result"], want, torch.float32)
         with observe() as own:
             torch.compile(net, backend="aot_eager")(x)
