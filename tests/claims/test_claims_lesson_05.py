@@ -4,8 +4,11 @@ Each test is named after its row of the syllabus, ``test_row_NN_…``. What only
 recording (`assets/recorded`), which names its torch; `tests/gpu` asserts it live.
 """
 
+from unittest.mock import MagicMock
+
 import pytest
 import torch
+from torch._inductor import cudagraph_trees as trees
 
 from compilescope import mode_options, observe
 from compilescope.recorded import recorded_modes
@@ -67,6 +70,31 @@ def test_row_31_a_cuda_graph_is_recorded_by_the_second_call_and_replayed_from_th
 def test_row_31_a_result_that_was_kept_is_overwritten_unless_it_is_copied_or_used():
     assert "overwritten" in graphs_of("kept").error
     assert [graphs_of(f"kept, {how}").error for how in ("cloned", "moved to the CPU", "reduced")] == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "told"),
+    [
+        ("WARMUP", "try_end_curr_warmup", True),
+        ("RECORDING", "try_end_curr_recording", True),
+        ("EXECUTION", "try_end_curr_execution", False),
+    ],
+)
+def test_row_31_torch_puts_an_error_on_results_when_a_warm_up_or_a_recording_ends_and_on_none_of_a_replay(
+    state, end, told
+):
+    """What the running torch's own bookkeeping does as the next call begins; tests/gpu shows what is read then."""
+    manager = MagicMock(spec=trees.CUDAGraphTreeManager)
+    manager.path_state = trees.ExecutionState[state]
+    manager.in_recording, manager.in_warmup = state == "RECORDING", state == "WARMUP"
+    manager.current_node = MagicMock(spec=trees.CUDAGraphNode)
+    manager.can_start_new_generation.return_value = True
+    manager.clear_current_path_state_and_set_to_none = lambda **how: (
+        trees.CUDAGraphTreeManager.clear_current_path_state_and_set_to_none(manager, **how)
+    )
+    getattr(trees.CUDAGraphTreeManager, end)(manager, *([] if state == "EXECUTION" else [trees.FunctionID(0)]))
+    assert manager.dealloc_current_path_weakrefs.called is told
+    assert manager.current_node is None
 
 
 def test_row_31_marking_a_step_preserves_nothing_and_a_result_fed_back_is_overwritten():

@@ -1,14 +1,19 @@
-"""modes_3: results that a later replay overwrites, and three ways not to lose them."""
+"""modes_3: results that a later replay overwrites, and three ways not to lose them.
+
+A new step warms up and records before it replays: reading those two results later raises. A warm step only replays:
+what is kept of it shows the numbers of a later call, and no error says so. `every_result` gets a new step, `total` a
+warm one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.judging import called, kind_of, same_numbers
+from autograder.judging import beside, called, exact, kind_of, same_numbers
 from compilescope import replayed
 
 Step = Callable[[torch.Tensor], torch.Tensor]
@@ -36,17 +41,22 @@ def ask(draw: Draw) -> Values:
     return {"work": draw.choice(("gate", "spread")), "factor": draw.number(0.5, 2), "batches": batches}
 
 
+_LATER = (2, 3)
+"""What the first batch is multiplied by for the calls that follow before a result is read."""
+
+
 def probe(answer: Answer, asked: Values) -> Values:
     """Each function gets a step of its own; the step goes on being called before anything is read."""
     work, batches = work_of(asked), asked["batches"]
     found: Values = {}
-    with torch.no_grad():
-        for name in ("every_result", "total"):
-            step = _Counted(replayed(work))
+    with torch.no_grad(), beside(batches[0]):
+        for name, before in (("every_result", []), ("total", batches[:3])):
+            torch.compiler.reset()  # else, on a GPU, a step of the same work finds a graph that is there
+            step = _Counted(replayed(work), before)
             result = called(f"{name}(step, batches)", getattr(answer, name), step, batches)
             calls = step.calls
-            for batch in batches[:2]:
-                step(batch + 1)
+            for times in _LATER:
+                step(batches[0] * times)
             found[name] = {"result": _read(result), "calls": calls}
         replays: list[_Counted] = []
 
@@ -56,7 +66,8 @@ def probe(answer: Answer, asked: Values) -> Values:
 
         # called as often as a loop would call it: to warm up, to record, and to replay
         results = [
-            called("all_at_once(…)", answer.all_at_once, work, replay, [b + i for b in batches]) for i in range(3)
+            called("all_at_once(…)", answer.all_at_once, work, replay, [b * times for b in batches])
+            for times in (1, 2, 3)
         ]
         found["all_at_once"] = {"result": _read(results[-1]), "calls": sum(one.calls for one in replays)}
         torch.compiler.reset()
@@ -64,10 +75,12 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 
 class _Counted:
-    """A step that knows how often it was called."""
+    """A step that knows how often it was called, after one call for each of the batches `before`."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], before: Sequence[torch.Tensor] = ()) -> None:
         self.fn, self.calls = fn, 0
+        for batch in before:
+            fn(batch)
 
     def __call__(self, *args: torch.Tensor) -> Any:
         self.calls += 1
@@ -86,8 +99,9 @@ def _read(result: Any) -> Any:
 
 def judge(asked: Values, found: Values) -> str:
     """Right numbers, read late; from one call of the step a batch, or one of the whole."""
-    work, batches = work_of(asked), [batch.double().cpu() for batch in asked["batches"]]
+    work, batches = work_of(asked), [exact(batch) for batch in asked["batches"]]
     want = [work(batch) for batch in batches]
+    others = [*want, *(work(batches[0] * times) for times in _LATER)]
     label = "every_result(step, batches)"
     every = found["every_result"]["result"]
     if not isinstance(every, list) or len(every) != len(want):
@@ -95,13 +109,13 @@ def judge(asked: Values, found: Values) -> str:
             label, f"returned {kind_of(every)}", f"{len(want)} results are wanted", "Look at your return line."
         )
     for number, (got, wanted) in enumerate(zip(every, want, strict=True), 1):
-        _one(label, f"result {number} of {len(want)}", got, wanted)
+        _one(label, f"result {number} of {len(want)}", got, wanted, others)
     _calls(label, found["every_result"]["calls"], len(want))
     label = "total(step, batches)"
-    _one(label, "its result", found["total"]["result"], torch.stack(want).sum(0))
+    _one(label, "its result", found["total"]["result"], torch.stack(want).sum(0), others)
     _calls(label, found["total"]["calls"], len(want))
     label = "all_at_once(fn, replay, batches)"
-    _one(label, "its result", found["all_at_once"]["result"], torch.stack([work(batch + 2) for batch in batches]))
+    _one(label, "its result", found["all_at_once"]["result"], torch.stack([work(batch * 3) for batch in batches]), [])
     if found["all_at_once"]["calls"] != 3:
         calls = found["all_at_once"]["calls"]
         raise NotYet(
@@ -110,15 +124,28 @@ def judge(asked: Values, found: Values) -> str:
     return "nothing that you keep is overwritten"
 
 
-def _one(label: str, which: str, got: Any, want: torch.Tensor) -> None:
+_LOOK = "Look at what outlives the next call of step."
+
+
+def _one(label: str, which: str, got: Any, want: torch.Tensor, others: list[torch.Tensor]) -> None:
+    """`got` is `want`; not memory that raises by now, and not what another call has left there."""
     if isinstance(got, str):
-        raise NotYet(
-            label,
-            f"kept memory that was overwritten ({which})",
-            "numbers of its own are wanted",
-            "Look at what outlives the next call of step.",
-        )
-    same_numbers(f"{label}, {which},", got, want, torch.float32)
+        own = "numbers of its own are wanted"
+        raise NotYet(label, f"kept memory that was overwritten ({which}; reading it raises)", own, _LOOK)
+    if not _near(got, want) and any(_near(got, other) for other in others):
+        own = "its own are wanted, and no error tells you"
+        raise NotYet(label, f"kept memory that was overwritten ({which} has another call's numbers)", own, _LOOK)
+    try:
+        same_numbers(f"{label}, {which},", got, want, torch.float32)
+    except NotYet as wrong:
+        look = f"Is the sum right? {_LOOK} A replay overwrites without an error." if others else wrong.look
+        raise NotYet(wrong.ran, wrong.got, wrong.wanted, look) from None
+
+
+def _near(got: Any, want: torch.Tensor) -> bool:
+    if not isinstance(got, torch.Tensor) or got.shape != want.shape:
+        return False
+    return torch.allclose(exact(got), want, rtol=1e-4, atol=1e-4)
 
 
 def _calls(label: str, calls: int, wanted: int) -> None:
@@ -143,6 +170,11 @@ def all_at_once(fn, replay, batches):
     return loops[fn](*batches)
 """
 
+
+def _every(code: str, says: str) -> KnownMistake:
+    return KnownMistake(_START + code + _TOTAL + _AT_ONCE, says)
+
+
 EXERCISE = Exercise(
     name="modes_3",
     lesson="05_modes",
@@ -156,48 +188,35 @@ EXERCISE = Exercise(
         "loops over all batches and stacks), called once with *batches.",
     ),
     known_mistakes=(
-        KnownMistake(  # keeps the results themselves
-            _START
-            + "def every_result(step, batches):\n    return [step(batch) for batch in batches]\n"
-            + _TOTAL
-            + _AT_ONCE,
-            "kept memory that was overwritten",
+        _every(  # keeps the results themselves
+            "def every_result(step, batches):\n    return [step(batch) for batch in batches]\n",
+            "reading it raises",
         ),
-        KnownMistake(  # detach shares the memory
-            _START
-            + "def every_result(step, batches):\n    return [step(batch).detach() for batch in batches]\n"
-            + _TOTAL
-            + _AT_ONCE,
-            "kept memory that was overwritten",
+        _every(  # detach shares the memory
+            "def every_result(step, batches):\n    return [step(batch).detach() for batch in batches]\n",
+            "reading it raises",
         ),
-        KnownMistake(  # copies, but only after the loop
-            _START
-            + """
+        _every(  # copies, but only after the loop
+            """
 def every_result(step, batches):
     kept = [step(batch) for batch in batches]
     return [one.clone() for one in kept]
-"""
-            + _TOTAL
-            + _AT_ONCE,
+""",
             "overwritten",
         ),
-        KnownMistake(  # a marked step preserves nothing
-            _START
-            + """
+        _every(  # a marked step preserves nothing
+            """
 def every_result(step, batches):
     kept = []
     for batch in batches:
         torch.compiler.cudagraph_mark_step_begin()
         kept.append(step(batch))
     return kept
-"""
-            + _TOTAL
-            + _AT_ONCE,
-            "kept memory that was overwritten",
+""",
+            "reading it raises",
         ),
-        KnownMistake(  # the error is caught, and the last result taken for all
-            _START
-            + """
+        _every(  # the error is caught, and the last result taken for all
+            """
 def every_result(step, batches):
     kept = [step(batch) for batch in batches]
     found = []
@@ -207,21 +226,32 @@ def every_result(step, batches):
         except RuntimeError:
             found.append(kept[-1].clone())
     return found
-"""
-            + _TOTAL
-            + _AT_ONCE,
-            "float64 result",
+""",
+            "(result 1 of",
         ),
-        KnownMistake(  # every batch once more, to be sure
-            _START
-            + """
+        _every(  # copies only what would raise
+            """
+def every_result(step, batches):
+    return [step(batch).clone() if i < 2 else step(batch) for i, batch in enumerate(batches)]
+""",
+            "has another call's numbers",
+        ),
+        _every(  # once the step is warm, no error is left, and a slice is no copy
+            """
+def every_result(step, batches):
+    for batch in batches[:2]:
+        step(batch)
+    return [step(batch)[:] for batch in batches]
+""",
+            "(result 1 of",
+        ),
+        _every(  # every batch once more, to be sure
+            """
 def every_result(step, batches):
     for batch in batches:
         step(batch)
     return [step(batch).clone() for batch in batches]
-"""
-            + _TOTAL
-            + _AT_ONCE,
+""",
             "times",
         ),
         KnownMistake(  # adds into the step's own memory
@@ -235,7 +265,14 @@ def total(step, batches):
     return total
 """
             + _AT_ONCE,
-            "overwritten",
+            "(its result has another call's numbers)",
+        ),
+        KnownMistake(  # a warm step says nothing: every term is the last one
+            _START
+            + _EVERY
+            + "\ndef total(step, batches):\n    return sum([step(batch) for batch in batches])\n"
+            + _AT_ONCE,
+            "A replay overwrites without an error",
         ),
         KnownMistake(  # still one replay a batch
             _START
@@ -266,7 +303,10 @@ def every_result(step, batches):
     return list(kept)
 
 def total(step, batches):
-    return sum(step(batch) + 0 for batch in batches)
+    total = torch.zeros(batches[0].shape)
+    for batch in batches:
+        total.add_(step(batch))
+    return total
 
 def all_at_once(fn, replay, batches):
     def loop(stacked):
@@ -278,7 +318,7 @@ def all_at_once(fn, replay, batches):
 from functools import reduce
 
 def every_result(step, batches):
-    return list(torch.stack([step(batch).clone() for batch in batches]))
+    return [step(batch).cpu() for batch in batches]
 
 def total(step, batches):
     return reduce(lambda so_far, batch: step(batch) + so_far, batches, 0)

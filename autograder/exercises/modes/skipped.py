@@ -8,7 +8,17 @@ import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.bonus import decode
-from autograder.judging import called, eager_operations, first_call, graphs_made, kind_of, none_outside, same_numbers
+from autograder.judging import (
+    beside,
+    called,
+    eager_operations,
+    exact,
+    first_call,
+    graphs_made,
+    kind_of,
+    none_outside,
+    same_numbers,
+)
 from compilescope import observe
 from compilescope.facts import Run, Source
 from compilescope.facts_kernels import CudaGraphs, GraphSkip
@@ -52,7 +62,7 @@ def probe(answer: Answer, asked: Values) -> Values:
     state, x = asked["state"], asked["x"]
     before = state.clone()
     compiled: Any = torch.compile(answer.averaged, backend="aot_eager")
-    with torch.no_grad():
+    with torch.no_grad(), beside(x):
         run = first_call("averaged(state, x)", compiled, state, x)
         found = {"blamed": blamed, "run": run, "result": _copied(run.result), "same": bool(torch.equal(state, before))}
         found |= {
@@ -110,8 +120,8 @@ _LOOK = "Look for functions that end in an underscore, and for +=."
 def _numbers(label: str, state: torch.Tensor, x: torch.Tensor, result: Any) -> None:
     if not _is_pair(result):
         raise NotYet(label, f"returned {kind_of(result)}", "(output, new state) is wanted", "Look at your return line.")
-    wide = 0.99 * state.double() + 0.01 * x.double()
-    same_numbers(f"The output of {label}", result[0], (x.double() - wide).tanh(), torch.float32)
+    wide = 0.99 * exact(state) + 0.01 * exact(x)
+    same_numbers(f"The output of {label}", result[0], (exact(x) - wide).tanh(), torch.float32)
     same_numbers(f"The new state of {label}", result[1], wide, torch.float32)
 
 
