@@ -2,12 +2,16 @@
 
 It keeps what hurts: a first call that warms up, a second that records, static inputs and results. The next call ends
 the results of a warm-up or a recording: reading them raises. Results of replays lie in the static memory, and show
-whatever was written there last, without an error. So does ``torch._inductor.cudagraph_trees`` (2.11 measured on an
-H200; 2.13 to 2.15 read). Leans on ``torch.utils._pytree`` and ``torch._C.DisableTorchFunctionSubclass`` (2.11 to 2.15).
+whatever was written there last, without an error. Each call is a step of its own, unless steps are marked: then all
+calls until the next mark are one, and each has memory of its own in it.
+
+So does ``torch._inductor.cudagraph_trees`` (2.11 measured on an H200, 2.13 to 2.15 read). Leans on its ``MarkStepBox``,
+on ``torch.utils._pytree`` and ``torch._C.DisableTorchFunctionSubclass`` (2.11 to 2.15).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +57,8 @@ class StaticGraph:
         self._warm: set[tuple[Any, ...]] = set()
         self._recordings: dict[tuple[Any, ...], _Recording] = {}
         self._alive: list[_Life] = []
+        self._marks = self._mark_before = _marks()
+        self._place = 0
 
     @property
     def kept_bytes(self) -> int:
@@ -65,36 +71,48 @@ class StaticGraph:
 
         Raises RuntimeError if an argument is a result whose memory this or an earlier call ended.
         """
-        if self.did and self.did[-1] != "replayed":
+        if begins := self._begins():
             self._end_results()
         plain = tuple(_plain(one) for one in args)
         sizes = tuple((one.shape, one.dtype) for one in plain)
+        where = (self._place, sizes)  # results that live at the same time have memory of their own
         with torch.no_grad():
-            if sizes not in self._warm:
+            if sizes not in self._warm or (not begins and self.did[-1] == "warmed up"):
                 self._warm.add(sizes)
-                found, what = self.fn(*plain), "warmed up"
-                self._alive.append(_Life())  # results of a replay just before end together with these
-            elif sizes not in self._recordings:
-                found, what = self._record(sizes, plain), "recorded"
-                self._alive = [_Life()]
+                found, what, life = self.fn(*plain), "warmed up", _Life()
+            elif where not in self._recordings:
+                found, what, life = self._record(where, plain), "recorded", _Life()
             else:
-                found, what = self._replay(self._recordings[sizes], plain), "replayed"
-                self._alive = [self._recordings[sizes].life]
+                made = self._recordings[where]
+                found, what, life = self._replay(made, plain), "replayed", made.life
+        if begins and what != "warmed up":  # results of a replay end with those of a warm-up that follows it
+            self._alive = []
+        self._alive.append(life)
         self.did.append(what)
         return pytree.tree_map(self._handed_out, found)
 
+    def _begins(self) -> bool:
+        """Whether this call begins a step: each one does, unless steps are marked."""
+        marks, self._marks = self._marks, _marks()
+        begins = not self.did or self._marks == self._mark_before or marks != self._marks
+        self._place = 0 if begins else self._place + 1
+        return begins
+
     def _end_results(self) -> None:
+        """What torch does as a step begins, unless the last call was a replay: that is the fast path."""
+        if not self.did or self.did[-1] == "replayed":
+            return
         for life in self._alive:
             life.over = True
         self._alive = []
         for made in self._recordings.values():
             made.life = _Life() if made.life.over else made.life
 
-    def _record(self, sizes: tuple[Any, ...], args: tuple[torch.Tensor, ...]) -> Any:
+    def _record(self, where: tuple[Any, ...], args: tuple[torch.Tensor, ...]) -> Any:
         inputs = [one.clone() for one in args]
         results, structure = pytree.tree_flatten(self.fn(*inputs))
-        self._recordings[sizes] = _Recording(inputs, [one.clone() for one in results], structure)
-        return self._replay(self._recordings[sizes], args)
+        self._recordings[where] = _Recording(inputs, [one.clone() for one in results], structure)
+        return self._replay(self._recordings[where], args)
 
     def _replay(self, made: _Recording, args: tuple[torch.Tensor, ...]) -> Any:
         for static, given in zip(made.inputs, args, strict=True):
@@ -107,6 +125,12 @@ class StaticGraph:
         handed = result.detach().as_subclass(_Result)
         handed._life = self._alive[-1]
         return handed
+
+
+def _marks() -> int:
+    """A number that ``torch.compiler.cudagraph_mark_step_begin`` changes; that function imports the module."""
+    trees = sys.modules.get("torch._inductor.cudagraph_trees")
+    return trees.MarkStepBox.mark_step_counter if trees else 0
 
 
 class _Result(torch.Tensor):

@@ -315,8 +315,8 @@ for work in graphs.group("kept"):
 # - **use it at once**, before the next call: add it up, reduce it,
 # - **let nothing outlive a call**: put the loop inside what is compiled.
 #
-# `torch.compiler.cudagraph_mark_step_begin()` says where a step begins. It preserves nothing. And a result of the first
-# two calls, fed back as the next input, is refused, too: clone it.
+# `torch.compiler.cudagraph_mark_step_begin()` ends what came before: marked before each call, it preserves nothing. And
+# a result of the first two calls, fed back as the next input, is refused, too: clone it.
 
 # %% [markdown]
 # ### Exercise modes_3 · Keep what you need, three ways

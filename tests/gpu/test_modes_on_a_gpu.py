@@ -54,6 +54,17 @@ def another_size(step, more):
     return [kept.sum().item()]
 
 
+def marked(step, rounds, each):
+    """What is read of the results of the last round, three calls each; a mark before each call, or before each round."""
+    for _ in range(rounds):
+        kept = []
+        for i, x in enumerate(batches(3)):
+            if each or i == 0:
+                torch.compiler.cudagraph_mark_step_begin()
+            kept.append(step(x))
+    return [told(lambda one=one: one.sum().item()) for one in kept]
+
+
 WAYS = {
     "kept": results,
     "detached": lambda step: results(step, torch.Tensor.detach),
@@ -65,6 +76,8 @@ WAYS = {
     "a warm-up fed back": lambda step: fed_back(step, 0),
     "a recording fed back": lambda step: fed_back(step, 1),
     "a replay fed back": lambda step: fed_back(step, 2),
+    **{f"each call marked, {n} rounds": lambda step, n=n: marked(step, n, True) for n in (1, 2)},
+    **{f"each round marked, {n} rounds": lambda step, n=n: marked(step, n, False) for n in (1, 2, 3)},
     "a replay, then another size warms up": lambda step: another_size(step, 1),
     "a replay, then another size records": lambda step: another_size(step, 2),
 }

@@ -106,6 +106,40 @@ def test_a_replay_kept_while_another_size_warms_up_ends_with_that_warm_up():
     assert again.tolist() == [16, 16, 16]
 
 
+def test_calls_of_a_marked_step_keep_their_results_until_the_next_mark():
+    step = make()
+    torch.compiler.cudagraph_mark_step_begin()
+    kept = [step(numbers(i)) for i in range(4)]
+    assert [one[0].item() for one in kept] == [0, 2, 4, 6]
+    torch.compiler.cudagraph_mark_step_begin()
+    recorded = [step(numbers(i)) for i in range(4)]
+    with pytest.raises(RuntimeError, match="overwritten"):
+        kept[3].clone()
+    torch.compiler.cudagraph_mark_step_begin()
+    replayed = [step(numbers(i)) for i in range(4)]
+    with pytest.raises(RuntimeError, match="overwritten"):
+        recorded[0].clone()
+    torch.compiler.cudagraph_mark_step_begin()
+    assert step(numbers(7))[0].item() == replayed[0][0].item() == 14
+    assert [one[0].item() for one in replayed[1:]] == [2, 4, 6]
+    assert step.did == ["warmed up"] * 4 + ["recorded"] * 4 + ["replayed"] * 5
+
+
+@pytest.mark.parametrize("calls", [3, 5])
+def test_a_mark_before_each_call_preserves_nothing_and_one_from_before_counts_no_more(calls):
+    torch.compiler.cudagraph_mark_step_begin()
+    marked, plain = make(), make()
+    for step, mark in ((plain, lambda: None), (marked, torch.compiler.cudagraph_mark_step_begin)):
+        kept = []
+        for i in range(calls):
+            mark()
+            kept.append(step(numbers(i)))
+        for one in kept[:2]:
+            with pytest.raises(RuntimeError, match="overwritten"):
+                one.clone()
+        assert {one[0].item() for one in kept[2:]} == {2 * (calls - 1)}
+
+
 COPIES = {
     "clone": torch.clone,
     "cpu": torch.Tensor.cpu,

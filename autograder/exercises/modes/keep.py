@@ -58,6 +58,7 @@ def probe(answer: Answer, asked: Values) -> Values:
             for times in _LATER:
                 step(batches[0] * times)
             found[name] = {"result": _read(result), "calls": calls}
+        torch.compiler.reset()
         replays: list[_Counted] = []
 
         def replay(fn: Callable[..., Any]) -> _Counted:
@@ -204,7 +205,7 @@ def every_result(step, batches):
 """,
             "overwritten",
         ),
-        _every(  # a marked step preserves nothing
+        _every(  # a mark before each call preserves nothing
             """
 def every_result(step, batches):
     kept = []
