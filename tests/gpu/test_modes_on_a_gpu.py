@@ -55,7 +55,7 @@ def another_size(step, more):
 
 
 def marked(step, rounds, each):
-    """What is read of the results of the last round, three calls each; a mark before each call, or before each round."""
+    """What is read of the results of the last round, three calls each; marked before each call or each round."""
     for _ in range(rounds):
         kept = []
         for i, x in enumerate(batches(3)):
