@@ -33,7 +33,7 @@ def prepare(answer: Answer, asked: Values) -> Lap:
         with torch.no_grad():
             for _ in range(calls):
                 result, state = step(state, x)
-                state = state.clone()  # the next replay overwrites its own outputs
+                state = state.clone()  # torch refuses what the first two calls gave as an input
         return {"result": result.clone().cpu(), "state": state.cpu()}
 
     return lap

@@ -183,7 +183,7 @@ EXERCISE = Exercise(
     asks_for=("every_result", "total", "all_at_once"),
     check=Check(ask, probe, judge),
     hints=(
-        "Which tensor outlives the next call of step? Read a kept one in a new cell, after another call.",
+        "Which tensor outlives the next call of step? Read a kept one two calls later: an error, or whose numbers?",
         "A result is good until the next call. Copy what you keep, use it before, or let nothing outlive a call.",
         "every_result: .clone(). total: add at once, into a tensor of your own. all_at_once: replay(a function that "
         "loops over all batches and stacks), called once with *batches.",
