@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from autograder.grading.lease import gpus_here
 from autograder.grading.picture import Facts, facts_of, walk_runs
 from autograder.grading.referee import OUTCOMES, Question, heard
 from autograder.sandbox.as_nobody import NOBODY
@@ -49,7 +50,7 @@ def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits, *, 
                     old.unlink()
             folder.mkdir()
             every = list(questions)
-            with Bubble([question.exercise for question in every]) as bubble:
+            with Bubble([question.exercise for question in every], gpu=gpus_here()) as bubble:
                 found: dict[str, bytes] = {}
                 facts: dict[str, dict[str, Facts]] = {}
                 for question in every if answers else ():

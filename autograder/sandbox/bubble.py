@@ -64,7 +64,7 @@ def bwrap_command(library: Path, cache: Path, gpu: bool) -> tuple[list[str], lis
         command += ["--ro-bind", "/sys", "/sys"]
         command += [part for node in sorted(Path("/dev").glob("nvidia*")) for part in ("--dev-bind", *[str(node)] * 2)]
     command += ["--remount-ro", "/dev", "--remount-ro", "/"]  # the next job must find nothing of this one
-    for name, value in environment().items():
+    for name, value in environment(gpu).items():
         command += ["--setenv", name, value]
     return command, shown
 
@@ -77,10 +77,12 @@ def inside(path: Path) -> Path:
     return path
 
 
-def environment() -> dict[str, str]:
-    """Everything that is in the environment of a job; of a grader's own only which GPU it was given."""
-    gpu = {name: value for name, value in os.environ.items() if name == "CUDA_VISIBLE_DEVICES"}
-    return gpu | {
+def environment(gpu: bool) -> dict[str, str]:
+    """Everything that is in the environment of a job; of a grader's own only which GPU it was given, if `gpu`."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES") if gpu else ""
+    return ({} if given is None else {"CUDA_VISIBLE_DEVICES": given}) | {
+        # Otherwise asking whether there is a GPU would keep every fork of the asking process from using it.
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         "PATH": f"{inside(Path(sys.prefix))}/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": "/tmp/home",
         "USER": "student",

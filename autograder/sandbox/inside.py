@@ -13,6 +13,7 @@ All of that comes from the submission's own process: it says what it likes, and 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import os
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from autograder.sandbox.first_compiles import compile_each_kind
 from autograder.sandbox.laps import Racer
 from autograder.sandbox.namespaces import CACHE, TRUSTED
 from autograder.sandbox.pristine import Kept
@@ -45,7 +47,7 @@ PRELOADED = ("IPython.core.interactiveshell", "autograder.judging", "compilescop
 
 
 def preload() -> None:
-    """Import what every job needs, and compile once with a backend that leaves no thread behind."""
+    """Import what every job needs and, where there is no GPU, compile, with a backend that leaves no thread."""
     import torch
 
     from compilescope.torch_internals.warm import import_inductor
@@ -55,13 +57,16 @@ def preload() -> None:
         importlib.import_module(name)
     import_inductor()
     torch.set_num_threads(1)
-    torch.compile(lambda x: x.sin() + 1, backend="aot_eager")(torch.ones(2))
-    if any(Path(TRUSTED).glob("inductor/*")):  # what a first compile of Inductor finds out is then known to every fork
-        shutil.copytree(TRUSTED, CACHE, dirs_exist_ok=True)
-        exec(FIRST_COMPILE, {})
+    if not torch.cuda.is_available():  # any compile would begin CUDA, which no fork of this process could then use
+        compile_each_kind()
+        if any(Path(TRUSTED).glob("inductor/*")):
+            shutil.copytree(TRUSTED, CACHE, dirs_exist_ok=True)
+            exec(FIRST_COMPILE, {})
     torch.compiler.reset()
     KEPT.append(Kept())
     PUT_BACK.append(settings_as_they_are())
+    gc.collect()
+    gc.freeze()  # a fork's own collections then leave alone, and shared, what was here before
 
 
 def probes() -> Iterator[str]:

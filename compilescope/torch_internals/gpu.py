@@ -87,9 +87,10 @@ def _current_compile_id() -> str | None:
 def _hook_algorithms(module: Any) -> Undo:
     """``algorithm``: ``name``, ``sizes``, ``choices`` (name, milliseconds, details), ``compile_id``.
 
-    Leans on ``torch._inductor.select_algorithm.get_algorithm_selector_cache().feedback_saver_fns``, a list of
-    functions that are told ``(timings, name, input_nodes, choices, profiled_time_fn, precompile_times)`` (2.11 to
-    2.15). ``clear_feedback_savers`` would also take away those of others.
+    Leans on ``torch._inductor.select_algorithm._ALGORITHM_SELECTOR_CACHE``, None until it is needed, an
+    ``AlgorithmSelectorCache``, whose ``feedback_saver_fns`` is a list of functions that are told ``(timings, name,
+    input_nodes, choices, profiled_time_fn, precompile_times)`` (2.11 to 2.15). ``clear_feedback_savers`` would also
+    take away those of others.
     """
 
     def saver(timings: dict[Any, float], name: str, input_nodes: Any, *_: Any) -> None:
@@ -104,12 +105,23 @@ def _hook_algorithms(module: Any) -> Undo:
             return
         _tell("algorithm", {"name": name, "sizes": sizes, "choices": choices, "compile_id": _current_compile_id()})
 
-    savers = module.get_algorithm_selector_cache().feedback_saver_fns
-    savers.append(saver)
+    kind, made = module.AlgorithmSelectorCache, module._ALGORITHM_SELECTOR_CACHE
+    begin = kind.__init__
+
+    @functools.wraps(begin)
+    def made_later(self: Any, *args: Any, **options: Any) -> None:
+        begin(self, *args, **options)
+        self.feedback_saver_fns.append(saver)
+
+    if made is None:  # making it hashes all of Triton, which a first observation need not wait for
+        kind.__init__ = made_later
+    else:
+        made.feedback_saver_fns.append(saver)
 
     def undo() -> None:
-        found = module.get_algorithm_selector_cache().feedback_saver_fns
-        found[:] = [one for one in found if one is not saver]
+        kind.__init__ = begin if kind.__init__ is made_later else kind.__init__
+        if (made := module._ALGORITHM_SELECTOR_CACHE) is not None:
+            made.feedback_saver_fns[:] = [one for one in made.feedback_saver_fns if one is not saver]
 
     return undo
 

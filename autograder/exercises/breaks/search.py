@@ -132,7 +132,7 @@ def probe(answer: Answer, asked: Values) -> Values:
     said = []
     for source in asked["sources"]:
         torch.compiler.reset()
-        model = namespace_of(source, "ranker")["Ranker"](WIDTH).to(asked["x"].device)
+        model = namespace_of(source, "ranker")["Ranker"](WIDTH).to(asked["x"].device).requires_grad_(False)
         names = called(LABEL, answer.breaking_calls, model, asked["x"].clone())
         said.append(sorted(map(str, names)) if isinstance(names, (set, frozenset, list, tuple)) else None)
     return {"said": said}
