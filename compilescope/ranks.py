@@ -46,8 +46,8 @@ def on_ranks(
 
     Inside, ``torch.distributed.get_rank()`` says which rank it is. The group is Gloo on CPU; where there are `world`
     GPUs it is NCCL, and each rank's default device is its own GPU (fewer GPUs are not used). Each rank has one thread
-    and the random seed 0. `fn` and all that it uses of the notebook are sent along; settings of torch are not, so make
-    them inside `fn`.
+    and the random seed 0. `fn` and all that it uses of the notebook are sent along, tensors of a GPU to that default
+    device; settings of torch are not, so make them inside `fn`.
 
     Args:
         fn: what each rank calls. It may return numbers, text, tensors, Runs, and lists or dicts of them.
@@ -101,6 +101,8 @@ def _job(name: str, world: int, backend: str) -> dict[str, Any]:
 
 
 def _backend(world: int) -> str:
+    # One GPU for all ranks would not do. NCCL refuses two ranks on it. Gloo takes tensors of a GPU, but copies each to
+    # the CPU and back; and who uses CUDA cannot be forked, so each call would wait for Python, torch and CUDA to start.
     return "nccl" if torch.cuda.device_count() >= world and dist.is_nccl_available() else "gloo"
 
 

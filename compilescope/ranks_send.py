@@ -22,6 +22,7 @@ from torch import nn
 
 from compilescope.facts import Run
 from compilescope.reading.cells import cell_numbers
+from compilescope.torch_internals.sent_tensors import FETCHER, fetch
 
 _RUN = "\0run"
 """Key of a Run among values that came back."""
@@ -162,7 +163,9 @@ def unpack(packed: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """The helpers of cloudpickle, but for functions: those are made in a real module."""
+        """The helpers of cloudpickle, but functions are made in a real module, and tensors come to this rank's GPU."""
+        if (module, name) == FETCHER:
+            return fetch
         if name == "_make_function" and module.startswith("cloudpickle"):
             return _function_in_its_module
         return super().find_class(module, name)

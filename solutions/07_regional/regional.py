@@ -12,7 +12,7 @@
 # Not in this lesson: modes (lesson 5), many GPUs (6).
 #
 # The blocks here are matrix products and attention only. Inductor hands these to libraries, so you never wait for a
-# C++ compiler. You need no GPU.
+# C++ compiler. You need no GPU; if there is one, checks hand your code models and tensors that lie on it.
 
 # %%
 from autograder import check, doctor, hint, predict; doctor()

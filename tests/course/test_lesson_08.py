@@ -4,6 +4,7 @@ import ast
 import inspect
 
 import pytest
+import torch
 
 from autograder.build import lesson_named, solved_notebook
 from autograder.exercise import Draw
@@ -57,6 +58,35 @@ def test_the_first_two_shapes_of_a_stream_differ_in_both_sizes(seed):
         assert first[1] != second[1]
         assert all(min(shape) >= 2 and shape[1] <= 64 for shape in (first, second, *others))
         assert first[0] != first[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("exercise", [served, ready])
+def test_no_length_of_a_stream_is_one_that_attention_on_a_gpu_compiles_for_itself(exercise, seed):
+    assert all(ids.shape[1] % 8 for ids in exercise.ask(Draw(seed))["stream"])
+
+
+def test_what_an_answer_makes_without_a_device_lies_where_its_input_is():
+    x = torch.ones(1, device="meta")  # a device that is not the default, on any machine
+    with planted.beside(x):
+        assert torch.ones(3).device == torch.tensor(1.0).device == torch.device("meta")
+    assert torch.ones(3).device.type == "cpu"
+
+
+def test_a_class_that_draws_more_numbers_than_the_model_has_the_weights_of_the_model():
+    class More(planted.GPT):
+        def __init__(self, letters, **sizes):
+            torch.randn(5)
+            super().__init__(letters, **sizes)
+            self.table = torch.ones(3)
+            self.norm = torch.nn.LayerNorm(1)
+
+    asked = planted.size_drawn(Draw(0), depth=1)
+    before, made = torch.get_rng_state(), planted.answered_of(asked, More, torch.device("cpu"))
+    plain = planted.gpt_of(asked).state_dict()
+    for name, weight in made.state_dict().items():
+        assert name.startswith("norm.") or torch.equal(weight, plain[name])
+    assert torch.equal(torch.get_rng_state(), before), "nobody else's numbers change"
 
 
 @pytest.mark.parametrize("seed", range(20))

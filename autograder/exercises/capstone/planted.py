@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -77,8 +78,25 @@ def next_letter_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tenso
 
 
 def letters_drawn(draw: Draw, rows: int, length: int) -> torch.Tensor:
-    """Numbers of letters [rows, length], on the CPU."""
-    return draw.tensor(rows, length).cpu().mul(1e4).long().remainder(LETTERS)
+    """Numbers of letters [rows, length], on the draw's device."""
+    return draw.tensor(rows, length).mul(1e4).long().remainder(LETTERS)
+
+
+def length_drawn(draw: Draw, low: int, high: int) -> int:
+    """A length between `low` and `high` that 8 does not divide.
+
+    A GPU's attention pads a mask unless its rows are aligned, so there a graph for the one kind of length is none for
+    the other. A verdict must not depend on that.
+    """
+    return draw.choice([length for length in range(low, high + 1) if length % 8])
+
+
+def stream_drawn(draw: Draw) -> list[torch.Tensor]:
+    """Letters in seven shapes; the first two differ in both sizes, so that both are opened."""
+    spans = [(9, 13), (20, 30), *[(2, 60)] * 4, (58, 63)]
+    lengths = [length_drawn(draw, *span) for span in spans]
+    rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
+    return [letters_drawn(draw, *shape) for shape in zip(rows, lengths, strict=True)]
 
 
 def size_drawn(draw: Draw, depth: int, limit: float | None = None) -> Values:
@@ -86,20 +104,44 @@ def size_drawn(draw: Draw, depth: int, limit: float | None = None) -> Values:
     return {"width": 4 * draw.size(2, 4), "depth": depth, "limit": limit, "seed": draw.size(0, 10**6)}
 
 
-def gpt_of(asked: Values, kind: type[GPT] | Any = GPT) -> Any:
-    """The model that `size_drawn` describes, on the CPU: the same weights on each side, whatever class it is."""
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+def gpt_of(asked: Values, device: torch.device | str = "cpu") -> Any:
+    """The model that `size_drawn` describes: the same weights on each side, and on each device."""
+    made: Any = _made(GPT, asked, "cpu")  # a GPU draws other numbers from a seed
+    return made.to(device)
+
+
+def answered_of(asked: Values, kind: Any, device: torch.device) -> Any:
+    """What an answer's class `kind` gives for `gpt_of`, with its weights; tensors that it makes lie on `device`."""
+    made = _made(kind, asked, device)
+    if isinstance(made, nn.Module):
+        mine = {name: value.shape for name, value in made.state_dict().items()}
+        weights = gpt_of(asked).state_dict().items()
+        made.load_state_dict({name: one for name, one in weights if mine.get(name) == one.shape}, strict=False)
+        made.to(device)
+    return made
+
+
+def _made(kind: Any, asked: Values, device: torch.device | str) -> Any:
+    with torch.random.fork_rng(devices=[]), torch.device(device):
         torch.manual_seed(asked["seed"])
         return kind(LETTERS, width=asked["width"], depth=asked["depth"], limit=asked["limit"])
 
 
-def cured_of(asked: Values, length: int) -> Any:
+def beside(x: torch.Tensor) -> contextlib.AbstractContextManager[Any]:
+    """While it holds, a tensor that names no device is made where `x` is.
+
+    An answer runs under it: who writes ``torch.ones(3)`` has a right answer without a GPU, and so with one.
+    """
+    return torch.device(x.device)
+
+
+def cured_of(asked: Values, length: int, device: torch.device | str = "cpu") -> Any:
     """The same model without what compiles again: numbers in tensors, and the mask of one length made before."""
-    model = gpt_of(asked)
-    model(torch.zeros(1, length, dtype=torch.long))
-    model.calls = torch.tensor(0)
+    model = gpt_of(asked, device)
+    model(torch.zeros(1, length, dtype=torch.long, device=device))
+    model.calls = torch.tensor(0, device=device)
     for block in model.blocks:
-        block.number = torch.tensor(block.number)
+        block.number = torch.tensor(block.number, device=device)
     return model
 
 
@@ -114,9 +156,9 @@ def same_keys(label: str, keys: list[str], asked: Values) -> None:
 
 
 def exact_scores(asked: Values, ids: torch.Tensor) -> torch.Tensor:
-    """What the model gives in float64, not compiled."""
+    """What the model gives in float64, not compiled and on the CPU."""
     with torch.no_grad():
-        exact: torch.Tensor = gpt_of(asked).double()(ids)
+        exact: torch.Tensor = gpt_of(asked).double()(ids.cpu())
     return exact
 
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import START, cured_of, gpt_of, letters_drawn, size_drawn
 from autograder.exercises.capstone.steps import terms_of
-from autograder.exercises.distributed.on_two import no_breaks, ranks_of
+from autograder.exercises.distributed.on_two import met, no_breaks, ranks_of
 from autograder.judging import called, kind_of, operations
 from compilescope.clauses import ERROR
 from compilescope.contract import Spread, difference, train
@@ -35,11 +35,10 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 def _stepped(make_rank_step: Callable[..., Any], asked: Values) -> Values:
     here, mine = torch.get_default_device(), slice(dist.get_rank(), None, 2)
-    batches = terms_of(asked).batches
-    model = cured_of(asked, batches[0][0].shape[1]).to(here)
-    model.masks = {length: mask.to(here) for length, mask in model.masks.items()}
+    batches = terms_of(asked, here).batches
+    model = cured_of(asked, batches[0][0].shape[1], here)
     step = make_rank_step(model, asked["rate"])
-    losses = [step(ids[mine].to(here), targets[mine].to(here)) for ids, targets in batches]
+    losses = [step(ids[mine], targets[mine]) for ids, targets in batches]
     return {
         "losses": [one.detach().clone() if isinstance(one, torch.Tensor) else one for one in losses],
         "weights": [one.detach().clone() for one in model.parameters()],
@@ -65,7 +64,7 @@ def judge(asked: Values, found: Values) -> str:
         raise NotYet(LABEL, away, f"at most {ERROR:.0e} is stated", "Look at what adds up gradients, and at the rate.")
     for rank, result in enumerate(found["results"]):
         _losses(rank, result["losses"], exact.losses)
-    return "no break; weights and loss of one process on both ranks"
+    return f"no break; weights and loss of one process on both ranks: {met(found)}"
 
 
 def _losses(rank: int, losses: list[Any], exact: list[float]) -> None:

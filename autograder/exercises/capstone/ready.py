@@ -13,11 +13,13 @@ from torch.nn.parallel import DistributedDataParallel
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import (
     START,
+    beside,
     blocks_outside,
     gpt_of,
     letters_drawn,
     same_keys,
     size_drawn,
+    stream_drawn,
 )
 from autograder.exercises.capstone.steps import terms_of
 from autograder.exercises.distributed.on_two import ranks_of
@@ -31,24 +33,22 @@ LABEL = "ready(model)"
 
 def ask(draw: Draw) -> Values:
     """Three blocks with a limit that some calls meet, a stream of seven shapes, and three batches."""
-    lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 60) for _ in range(4)), draw.size(58, 63)]
-    rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
     even, length = 2 * draw.size(2, 3), draw.size(6, 10)
     return {
         **size_drawn(draw, depth=3, limit=draw.number(1.8, 2.2)),
-        "stream": [letters_drawn(draw, *shape) for shape in zip(rows, lengths, strict=True)],
+        "stream": stream_drawn(draw),
         "text": [letters_drawn(draw, even, length + 1) for _ in range(3)],
         "rate": draw.number(0.05, 0.15),
     }
 
 
-def _terms(asked: Values) -> Terms:
-    terms = terms_of(asked)
-    return Terms(asked["stream"], terms.batches, terms.loss, asked["rate"])
+def _terms(asked: Values, device: torch.device | str = "cpu") -> Terms:
+    terms = terms_of(asked, device)
+    return Terms([ids.to(device) for ids in asked["stream"]], terms.batches, terms.loss, asked["rate"])
 
 
-def _made(answer: Any, asked: Values, device: Any = "cpu") -> Any:
-    given = gpt_of(asked).to(device)
+def _made(answer: Any, asked: Values, device: torch.device) -> Any:
+    given = gpt_of(asked, device)
     model = called(LABEL, answer, given)
     if not isinstance(model, torch.nn.Module):
         raise NotYet(LABEL, f"returned {kind_of(model)}", "the model is wanted", "Look at your return line.")
@@ -57,16 +57,18 @@ def _made(answer: Any, asked: Values, device: Any = "cpu") -> Any:
 
 def probe(answer: Answer, asked: Values) -> Values:
     """What `compilescope.contract` measures of the answer's model, as values."""
-    terms = _terms(asked)
+    here = asked["stream"][0].device
+    terms = _terms(asked, here)
     if not callable(answer.ready):
         called(LABEL, answer.ready)
     torch.compiler.reset()
-    model = _made(answer.ready, asked)
-    runs = serve(model, terms.stream)
-    with torch.no_grad():
-        outside = list(eager_operations(model, terms.stream[1]))
-    clips = [int(block.clips) for block in model.blocks if isinstance(getattr(block, "clips", None), torch.Tensor)]
-    trained = train(_made(answer.ready, asked), terms)
+    with beside(asked["stream"][0]):
+        model = _made(answer.ready, asked, here)
+        runs = serve(model, terms.stream)
+        with torch.no_grad():
+            outside = list(eager_operations(model, terms.stream[1]))
+        clips = [int(block.clips) for block in model.blocks if isinstance(getattr(block, "clips", None), torch.Tensor)]
+        trained = train(_made(answer.ready, asked, here), terms)
     found: Values = {
         "stream": runs,
         "results": [run.result for run in runs],
@@ -83,8 +85,8 @@ def probe(answer: Answer, asked: Values) -> Values:
 def _on_rank(ready: Any, asked: Values) -> list[torch.Tensor]:
     here, mine = torch.get_default_device(), slice(dist.get_rank(), None, dist.get_world_size())
     model = DistributedDataParallel(_made(ready, asked, here))
-    terms = _terms(asked)
-    batches = [(ids[mine].to(here), targets[mine].to(here)) for ids, targets in terms.batches]
+    terms = _terms(asked, here)
+    batches = [(ids[mine], targets[mine]) for ids, targets in terms.batches]
     train(model, Terms(terms.stream, batches, terms.loss, terms.rate))
     return [one.detach().clone() for one in model.parameters()]
 

@@ -7,6 +7,7 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import (
     START,
+    beside,
     blocks_outside,
     exact_scores,
     gpt_of,
@@ -32,13 +33,15 @@ def ask(draw: Draw) -> Values:
 
 def probe(answer: Answer, asked: Values) -> Values:
     """A Run of each batch, the keys, and what a warm call runs outside compiled code."""
-    model = gpt_of(asked)
+    batches = asked["batches"]
+    model = gpt_of(asked, batches[0].device)
     torch.compiler.reset()
-    fast = called(LABEL, answer.regional, model)
-    fast = model if fast is None else fast
-    with torch.no_grad():
-        runs = [observe(fast, ids) for ids in asked["batches"]]
-        outside = list(eager_operations(fast, asked["batches"][0]))
+    with beside(batches[0]):
+        fast = called(LABEL, answer.regional, model)
+        fast = model if fast is None else fast
+        with torch.no_grad():
+            runs = [observe(fast, ids) for ids in batches]
+            outside = list(eager_operations(fast, batches[0]))
     return {
         "runs": runs,
         "results": [run.result for run in runs],

@@ -8,11 +8,12 @@ from torch import nn
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import (
     START,
+    answered_of,
+    beside,
     exact_scores,
-    gpt_of,
-    letters_drawn,
     same_keys,
     size_drawn,
+    stream_drawn,
 )
 from autograder.judging import called, eager_operations, none_outside, really_compiled, same_numbers
 from compilescope import observe
@@ -22,25 +23,23 @@ LABEL = "Served"
 
 
 def ask(draw: Draw) -> Values:
-    """A block that clips nothing, and seven shapes; the first two differ in both sizes, so that both are opened."""
-    lengths = [draw.size(9, 13), draw.size(20, 30), *(draw.size(2, 60) for _ in range(4)), draw.size(58, 63)]
-    rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
-    shapes = zip(rows, lengths, strict=True)
-    return {**size_drawn(draw, depth=1), "stream": [letters_drawn(draw, *shape) for shape in shapes]}
+    """A block that clips nothing, and a stream of seven shapes."""
+    return {**size_drawn(draw, depth=1), "stream": stream_drawn(draw)}
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """The answer's model, compiled as a whole; a Run of each call."""
     if not callable(answer.Served):
         called(LABEL, answer.Served)
-    model = gpt_of(asked, answer.Served)
+    stream = asked["stream"]
+    model = answered_of(asked, answer.Served, stream[0].device)
     if not isinstance(model, nn.Module):
         raise NotYet(LABEL, f"gives a {type(model).__name__}", "a module is wanted", "Keep class Served(GPT).")
     torch.compiler.reset()
     model.compile(backend="aot_eager")
-    with torch.no_grad():
-        runs = [observe(model, ids) for ids in asked["stream"]]
-        outside = list(eager_operations(model, asked["stream"][1]))
+    with beside(stream[0]), torch.no_grad():
+        runs = [observe(model, ids) for ids in stream]
+        outside = list(eager_operations(model, stream[1]))
     return {
         "runs": runs,
         "results": [run.result for run in runs],

@@ -9,6 +9,7 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import (
     START,
+    beside,
     cured_of,
     gpt_of,
     letters_drawn,
@@ -16,7 +17,7 @@ from autograder.exercises.capstone.planted import (
     size_drawn,
 )
 from autograder.exercises.guards.served import refusal
-from autograder.judging import called, kind_of, operations, really_compiled
+from autograder.judging import called, exact, kind_of, operations, really_compiled
 from compilescope import observe
 from compilescope.clauses import ERROR
 from compilescope.contract import Terms, Trained
@@ -33,31 +34,34 @@ def ask(draw: Draw) -> Values:
     return {**size_drawn(draw, depth=1), "text": text, "rates": [top * 0.7**i for i in range(STEPS)]}
 
 
-def terms_of(asked: Values) -> Terms:
+def terms_of(asked: Values, device: torch.device | str = "cpu") -> Terms:
     """The batches: letters, and the letters that follow."""
-    batches = [(text[:, :-1].contiguous(), text[:, 1:].contiguous()) for text in asked["text"]]
+    texts = [text.to(device) for text in asked["text"]]
+    batches = [(text[:, :-1].contiguous(), text[:, 1:].contiguous()) for text in texts]
     return Terms([ids for ids, _ in batches], batches, next_letter_loss)
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """A Run and the loss of each step, and the weights after the last."""
-    batches = terms_of(asked).batches
-    model = cured_of(asked, batches[0][0].shape[1])
+    text = asked["text"][0]
+    batches = terms_of(asked, text.device).batches
+    model = cured_of(asked, batches[0][0].shape[1], text.device)
     torch.compiler.reset()
-    step = called("make_step(model)", answer.make_step, model)
-    if not callable(step):
-        called("make_step(model)", step)
-    runs = [observe(step, *batch, rate) for batch, rate in zip(batches, asked["rates"], strict=True)]
+    with beside(text):
+        step = called("make_step(model)", answer.make_step, model)
+        if not callable(step):
+            called("make_step(model)", step)
+        runs = [observe(step, *batch, rate) for batch, rate in zip(batches, asked["rates"], strict=True)]
     losses = [one.detach().clone() if isinstance(one := run.result, torch.Tensor) else one for run in runs]
     return {"runs": runs, "losses": losses, "weights": [one.detach().clone() for one in model.parameters()]}
 
 
 def judge(asked: Values, found: Values) -> str:
     """Losses and weights of eager in float64; the forward in a graph; only the first step compiles."""
-    exact = _exact(asked)
-    for number, (got, want) in enumerate(zip(found["losses"], exact.losses, strict=True), 1):
+    eager = _eager(asked)
+    for number, (got, want) in enumerate(zip(found["losses"], eager.losses, strict=True), 1):
         _near(f"The loss of step {number}", got, torch.tensor(want))
-    for got, weight in zip(found["weights"], exact.weights, strict=True):
+    for got, weight in zip(found["weights"], eager.weights, strict=True):
         _near("A weight after the last step", got, weight)
     first = found["runs"][0]
     traced = sum(many for name, many in operations(first).items() if name.endswith("linear"))
@@ -72,7 +76,7 @@ def judge(asked: Values, found: Values) -> str:
     return f"{STEPS} rates, compiled in the first step only; losses within {ERROR:.0e} of eager"
 
 
-def _exact(asked: Values) -> Trained:
+def _eager(asked: Values) -> Trained:
     model, losses = gpt_of(asked).double(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     for (ids, targets), rate in zip(terms_of(asked).batches, asked["rates"], strict=True):
@@ -88,7 +92,7 @@ def _exact(asked: Values) -> Trained:
 def _near(what: str, got: object, want: torch.Tensor) -> None:
     if not isinstance(got, (torch.Tensor, float)) or torch.as_tensor(got).shape != want.shape:
         raise NotYet(what, f"is {kind_of(got)}", "one number is wanted", "Look at your return line.")
-    off = float((torch.as_tensor(got).double() - want.double()).abs().max() / want.double().abs().max())
+    off = float((exact(torch.as_tensor(got)) - want.double()).abs().max() / want.double().abs().max())
     if not off <= ERROR:
         away = f"is off by {off:.0e}, relative to float64"
         raise NotYet(what, away, f"at most {ERROR:.0e} is stated", "Look at the rate of each step, and at zero_grad.")

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.capstone.planted import START, gpt_of, size_drawn
-from autograder.judging import called, eager_operations, graphs_made, none_outside, really_compiled, same_numbers
+from autograder.exercises.capstone.planted import START, beside, gpt_of, size_drawn
+from autograder.judging import called, eager_operations, exact, graphs_made, none_outside, really_compiled, same_numbers
 from compilescope import observe
 
 LABEL = "tame(block, x)"
@@ -19,7 +19,7 @@ def ask(draw: Draw) -> Values:
     asked = size_drawn(draw, depth=1, limit=draw.number(2.0, 5.0))
     inputs = []
     for beyond in (True, False, draw.choice((True, False)), True):
-        x = draw.tensor(3, 5, asked["width"]).cpu()
+        x = draw.tensor(3, 5, asked["width"])
         inputs.append(
             x * (asked["limit"] * draw.number(*((1.5, 3.0) if beyond else (0.3, 0.8))) / float(x.abs().max()))
         )
@@ -28,16 +28,18 @@ def ask(draw: Draw) -> Values:
 
 def probe(answer: Answer, asked: Values) -> Values:
     """The compiled answer on each input; the count after each."""
-    block = gpt_of(asked).blocks[0]
+    inputs = asked["inputs"]
+    block = gpt_of(asked, inputs[0].device).blocks[0]
     if not callable(answer.tame):
         called(LABEL, answer.tame)
     compiled = torch.compile(answer.tame, backend="aot_eager")
     runs, results, clips = [], [], []
-    for x in asked["inputs"]:
-        runs.append(observe(compiled, block, x.clone()))
-        results.append(runs[-1].result)
-        clips.append(block.clips.clone() if isinstance(block.clips, torch.Tensor) else block.clips)
-    outside = list(eager_operations(compiled, block, asked["inputs"][1].clone()))
+    with beside(inputs[0]):
+        for x in inputs:
+            runs.append(observe(compiled, block, x.clone()))
+            results.append(runs[-1].result)
+            clips.append(block.clips.clone() if isinstance(block.clips, torch.Tensor) else block.clips)
+        outside = list(eager_operations(compiled, block, inputs[1].clone()))
     return {"runs": runs, "results": results, "clips": clips, "outside": outside}
 
 
@@ -45,7 +47,7 @@ def judge(asked: Values, found: Values) -> str:
     """Numbers and count of the plain block; one graph for all inputs, and nothing outside it."""
     beyond = 0
     for number, (x, got, clips) in enumerate(zip(asked["inputs"], found["results"], found["clips"], strict=True), 1):
-        same_numbers(f"tame on input {number}", got, x.double().clamp(-asked["limit"], asked["limit"]), torch.float32)
+        same_numbers(f"tame on input {number}", got, exact(x).clamp(-asked["limit"], asked["limit"]), torch.float32)
         beyond += float(x.abs().max()) > asked["limit"]
         _counted(number, clips, beyond)
     graphs_made(found["runs"][0], LABEL, 1)

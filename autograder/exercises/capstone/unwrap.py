@@ -32,7 +32,7 @@ def ask(draw: Draw) -> Values:
 
 def wrapped_of(asked: Values, places: list[str]) -> Any:
     """The model with `torch.compile` around the named parts."""
-    model = cured_of(asked, asked["ids"].shape[1])
+    model = cured_of(asked, asked["ids"].shape[1], asked["ids"].device)
     for place in places:
         if place.startswith("block"):
             number = int(place[-1])

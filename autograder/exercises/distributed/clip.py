@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.distributed.on_two import no_breaks, operations, ranks_of
-from autograder.judging import called, graphs_made, same_numbers
+from autograder.exercises.distributed.on_two import met, no_breaks, operations, ranks_of
+from autograder.judging import called, exact, graphs_made, same_numbers
 from compilescope import observe
 
 LABEL = "clip(grad, limit)"
@@ -22,7 +22,7 @@ def ask(draw: Draw) -> Values:
     lengths = [[0.4, 1.9], [1.5, 1.2], [0.5, 0.6]]  # of the limit; in the third no rank, nor both together
     cases = []
     for pair in lengths:
-        vectors = [draw.tensor(size).cpu() for _ in pair]
+        vectors = [draw.tensor(size) for _ in pair]
         cases.append([v * (limit * length / float(v.norm())) for v, length in zip(vectors, pair, strict=True)])
     return {"cases": cases, "limit": limit}
 
@@ -53,10 +53,10 @@ def judge(asked: Values, found: Values) -> str:
         if not operations(run, "_c10d_functional.all_"):
             raise NotYet(LABEL, "asks no other rank", "the norm is that of all ranks", "Look for the all_reduce.")
         for number, (case, got) in enumerate(zip(asked["cases"], result["clipped"], strict=True), 1):
-            norm = torch.stack([one.double().square().sum() for one in case]).sum().sqrt()
-            want = case[rank].double() * min(1.0, asked["limit"] / float(norm))
+            norm = torch.stack([exact(one).square().sum() for one in case]).sum().sqrt()
+            want = exact(case[rank]) * min(1.0, asked["limit"] / float(norm))
             same_numbers(f"clip on rank {rank}, gradient {number},", got, want, torch.float32)
-    return "1 graph, the same on both ranks, with the all_reduce in it"
+    return f"1 graph, the same on both ranks, with the all_reduce in it: {met(found)}"
 
 
 _START = "import torch\nimport torch.distributed as dist\n"

@@ -11,7 +11,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.distributed.on_two import ranks_of, whole
+from autograder.exercises.distributed.on_two import met, ranks_of, whole
 from autograder.judging import called
 
 LABEL = "load(model, state)"
@@ -119,7 +119,7 @@ def judge(asked: Values, found: Values) -> str:
         if not pairs[0]["raised"]:
             quiet = "said nothing about a missing weight"
             raise NotYet(LABEL, quiet, "that must raise", "Look for strict=False, and at keys that are skipped.")
-    return f"{len(asked['pairs'])} pairs of wrappers, FSDP2 among them"
+    return f"{len(asked['pairs'])} pairs of wrappers, FSDP2 among them: {met(found)}"
 
 
 _START = """

@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812 - as PyTorch's own documentation w
 
 from autograder.exercise import Draw, NotYet, Values
 from autograder.exercises.residual import Tower, tower
-from autograder.judging import really_compiled, same_numbers
+from autograder.judging import exact, really_compiled, same_numbers
 from compilescope import on_ranks
 from compilescope.facts import Run
 from compilescope.ranks import NotSendableError, RankError
@@ -30,8 +30,8 @@ def drawn(draw: Draw, least: int = 2) -> Values:
         "blocks": draw.size(least, 4),
         "seed": draw.size(0, 10**6),
         "lr": draw.number(0.02, 0.05),
-        "x": [draw.tensor(rows, width).cpu() for _ in range(3)],
-        "y": [draw.tensor(rows).cpu() for _ in range(3)],
+        "x": [draw.tensor(rows, width) for _ in range(3)],
+        "y": [draw.tensor(rows) for _ in range(3)],
     }
 
 
@@ -68,7 +68,7 @@ def same_training(label: str, asked: Values, results: list[Values]) -> None:
     optimizer = torch.optim.SGD(twin.parameters(), lr=asked["lr"])
     for x, y in zip(asked["x"], asked["y"], strict=True):
         optimizer.zero_grad()
-        F.mse_loss(twin(x.double()), y.double()).backward()
+        F.mse_loss(twin(exact(x)), exact(y)).backward()
         optimizer.step()
     by_name = [{plain_name(name): value for name, value in one["weights"].items()} for one in results]
     for name, want in twin.named_parameters():
@@ -85,7 +85,7 @@ def plain_name(name: str) -> str:
 
 
 def ranks_of(label: str, fn: Callable[..., Any], *args: Any, **options: Any) -> Values:
-    """What `on_ranks` gives, as values: runs, results, and of each rank what happened in its last step.
+    """What `on_ranks` gives, as values: runs, results, where ranks met, and of each what happened in its last step.
 
     NotYet with the rank and the line if a rank raised, died or waits for ever.
     """
@@ -102,7 +102,12 @@ def ranks_of(label: str, fn: Callable[..., Any], *args: Any, **options: Any) -> 
         [{"kind": one.kind, "name": one.name, "part": one.part, "inside": one.inside} for one in rank.last_step()]
         for rank in ranks
     ]
-    return {"runs": list(ranks.runs), "results": list(ranks.results), "steps": steps}
+    return {"runs": list(ranks.runs), "results": list(ranks.results), "steps": steps, "backend": ranks.backend}
+
+
+def met(found: Values) -> str:
+    """Where the ranks of `ranks_of` were: ``2 ranks on the CPU, over Gloo``."""
+    return "2 ranks with a GPU each, over NCCL" if found["backend"] == "nccl" else "2 ranks on the CPU, over Gloo"
 
 
 def _told(label: str, error: RankError) -> NotYet:

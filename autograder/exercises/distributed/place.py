@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autograder.exercise import Answer, Check, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.distributed.on_two import drawn, no_breaks, operations, ranks_of, same_training, trained
+from autograder.exercises.distributed.on_two import drawn, met, no_breaks, operations, ranks_of, same_training, trained
 from autograder.judging import called, graphs_made
 
 LABEL = "place(model)"
@@ -29,7 +29,7 @@ def judge(asked: Values, found: Values) -> str:
             part = f"compiled {inside} of {wanted} linear layers"
             raise NotYet(LABEL, part, "the whole forward is wanted", "Look at which module you compile.")
     same_training(LABEL, asked, found["results"])
-    return "1 graph, no break, the same weights on both ranks"
+    return f"1 graph, no break, the same weights: {met(found)}"
 
 
 _START = "import torch\nfrom torch.nn.parallel import DistributedDataParallel\n"

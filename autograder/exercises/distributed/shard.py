@@ -7,6 +7,7 @@ from typing import Any
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.distributed.on_two import (
     drawn,
+    met,
     model_of,
     no_breaks,
     operations,
@@ -42,7 +43,7 @@ def judge(asked: Values, found: Values) -> str:
         raise NotYet(LABEL, f"has the key {odd}", "the plain model's keys are wanted", "Look at compile() in place.")
     same_training(LABEL, asked, found["results"])
     graphs = len(found["runs"][0].graphs)
-    return f"{asked['blocks']} blocks share {graphs} graphs; each is gathered for itself"
+    return f"{asked['blocks']} blocks share {graphs} graphs; each is gathered for itself: {met(found)}"
 
 
 def _one_each(blocks: int, run: Any, step: list[Values]) -> None:
