@@ -72,17 +72,14 @@ def two_ddp_steps(cut):
 
 def test_a_tensor_of_a_gpu_that_no_rank_sees_arrives_on_its_own_device(monkeypatch):
     layer, x = nn.Linear(3, 3), torch.arange(6.0).reshape(2, 3)
-    view = x[1]
     monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")  # how a storage is packed
 
     def work():
-        x.add_(1)
-        return {"device": layer(x).device.type, "x": x, "view": view}
+        return {"device": layer(x).device.type, "x": x}
 
     for result in on_ranks(work).results:
         assert result["device"] == torch.get_default_device().type
-        assert torch.equal(result["x"], x + 1)
-        assert torch.equal(result["view"], view + 1), "still a view"
+        assert torch.equal(result["x"], x)
 
 
 def test_each_rank_gives_its_result_what_it_printed_and_its_run(capsys):
