@@ -110,16 +110,35 @@ def graphs_hold(label: str, run: Run, wanted: Run) -> None:
         )
 
 
+def beside(x: torch.Tensor) -> torch.device:
+    """To enter with ``with``: what an answer makes there without naming a device is made where `x` is.
+
+    The cells of a lesson compute on the CPU, and ``torch.zeros(3)`` is a right way to write it there: a GPU must not
+    refuse it. Enter it once around all calls of an answer, since Dynamo guards the default device; it is entered on
+    the CPU, too, so that both see the same. A custom operator called in it does not: torch switches it off there.
+    """
+    return x.device
+
+
+def exact(x: torch.Tensor) -> torch.Tensor:
+    """`x` in float64 on the CPU, without its history: a judge computes its references there, GPU or not."""
+    return x.detach().cpu().double()
+
+
 def same_numbers(label: str, got: Any, want: torch.Tensor, dtype: torch.dtype | None = None) -> None:
-    """NotYet unless `got` equals `want`, a float64 reference, up to the rounding of `dtype` (default: `got`'s own)."""
+    """NotYet unless `got` equals `want`, a float64 reference, up to the rounding of `dtype` (default: `got`'s own).
+
+    Both may be on any device: where an answer's numbers are is no fact of a machine without a GPU.
+    """
     if not isinstance(got, torch.Tensor):
         raise NotYet(label, f"returned {kind_of(got)}", "a tensor is wanted", "Look at your return line.")
     if got.shape != want.shape:
         sizes = f"returned shape {tuple(got.shape)}", f"{tuple(want.shape)} is wanted"
         raise NotYet(label, *sizes, "Look at sizes that you wrote as numbers.")
+    want = exact(want)
     size = float(want.abs().max()) if want.numel() else 0.0
     allowed = 200 * torch.finfo(dtype or got.dtype).eps * max(size, 1e-3) if got.is_floating_point() else 0.0
-    error = float((got.detach().double() - want.double()).abs().max()) if want.numel() else 0.0
+    error = float((exact(got) - want).abs().max()) if want.numel() else 0.0
     if not error <= allowed:  # NaN fails, too
         off = f"is off by {error:.1e} from the float64 result", f"rounding explains {allowed:.0e}"
         raise NotYet(label, *off, "Look at what it computes, without torch.compile first.")

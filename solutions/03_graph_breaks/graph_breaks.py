@@ -541,7 +541,8 @@ check("breaks_4")
 # ### Exercise breaks_5 · A custom op with its fake
 #
 # `library_codes` stands for a library that knows Python lists only. Make an op of it that works in any graph, for x of
-# any shape. The check runs it under `fullgraph=True` and calls `torch.library.opcheck`.
+# any shape. The check runs it under `fullgraph=True` and calls `torch.library.opcheck`. With a GPU it also says, as a
+# bonus, whether your op takes CUDA tensors.
 
 # %%
 import bisect
@@ -555,13 +556,13 @@ print(library_codes([0.5, -1.0, 3.0], [0.0, 1.0]))
 def make_bucket():
     """A custom op bucket(x, edges): for each element its code from library_codes.
 
-    x of any shape, edges [n]; int64 out, in the shape of x.
+    x of any shape, edges [n]; int64 out, in the shape and on the device of x.
     """
     ### BEGIN SOLUTION
     @torch.library.custom_op("course::bucket", mutates_args=())
     def bucket(x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
         codes = library_codes(x.flatten().tolist(), edges.tolist())
-        return torch.tensor(codes).view(x.shape)
+        return torch.tensor(codes, device=x.device).view(x.shape)
 
     @bucket.register_fake
     def _(x, edges):
@@ -850,7 +851,7 @@ def root(a):
     def newton(x, steps):
         return (x + a / x) / 2, steps + 1
 
-    return while_loop(off, newton, (torch.ones_like(a), torch.zeros((), dtype=torch.int64)))
+    return while_loop(off, newton, (torch.ones_like(a), torch.zeros((), dtype=torch.int64, device=a.device)))
     ### END SOLUTION
 
 # %% check="breaks_9"

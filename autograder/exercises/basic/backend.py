@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.judging import called, same_numbers
+from autograder.judging import called, exact, same_numbers
 from compilescope import observe
 
 
@@ -31,8 +31,8 @@ LABEL = "A model compiled with your backend"
 
 
 def model_of(asked: Values) -> Mixer:
-    """The same weights whoever builds it."""
-    with torch.random.fork_rng():
+    """On the CPU, with the same weights whoever builds it."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(asked["seed"])
         return Mixer(asked["width"], asked["rounds"])
 
@@ -53,7 +53,7 @@ def two_graphs_of(model: Mixer, backend: Any) -> Any:
 def ask(draw: Draw) -> Values:
     """A model by sizes and seed, and an input."""
     width = draw.size(3, 9)
-    x = draw.tensor(draw.size(2, 6), width).cpu()
+    x = draw.tensor(draw.size(2, 6), width)
     return {"width": width, "rounds": draw.size(1, 5), "seed": draw.size(0, 10**6), "x": x, "others": x + 1}
 
 
@@ -64,7 +64,7 @@ def probe(answer: Answer, asked: Values) -> Values:
     if not callable(backend):
         called("counting_backend(counts)", backend)
     torch.compiler.reset()
-    two_graphs = two_graphs_of(model_of(asked), backend)
+    two_graphs = two_graphs_of(model_of(asked).to(asked["x"].device), backend)
     result = observe(two_graphs, asked["x"]).result
     noted = list(counts)
     second = observe(two_graphs, asked["others"])
@@ -80,7 +80,7 @@ def wanted(asked: Values) -> list[int]:
         return graph.forward
 
     torch.compiler.reset()
-    two_graphs_of(model_of(asked), counting)(asked["x"])
+    two_graphs_of(model_of(asked), counting)(asked["x"].cpu())
     return counts
 
 
@@ -103,8 +103,7 @@ def judge(asked: Values, found: Values) -> str:
 
 
 def _right(label: str, got: Any, asked: Values, x: torch.Tensor) -> None:
-    exact = model_of(asked).double()
-    same_numbers(label, got, (exact(x.double()).sin() * 2).detach(), torch.float32)
+    same_numbers(label, got, model_of(asked).double()(exact(x)).sin() * 2, torch.float32)
 
 
 EXERCISE = Exercise(

@@ -50,16 +50,17 @@ PLACES = {"without": "without", "misspelled": "that misspells"}
 
 
 def numbered(asked: Values, number: int) -> Tower:
-    """The tower of that number."""
+    """The tower of that number, on the CPU."""
     return tower(asked["width"], asked["depth"], asked["seed"] + number)
 
 
 def ask(draw: Draw) -> Values:
-    """A size, a seed of weights, an order of the saved keys, and three ways to damage a checkpoint."""
+    """A device, a size, a seed of weights, an order of the saved keys, and three ways to damage a checkpoint."""
     depth = draw.size(2, 4)
     keys = list(Tower(3, depth).state_dict())
     some = sorted(keys, key=lambda _: draw.size(0, 10**6))
     return {
+        "device": draw.device,
         "width": draw.size(3, 9),
         "depth": depth,
         "seed": draw.size(0, 10**6),
@@ -76,8 +77,12 @@ def probe(answer: Answer, asked: Values) -> Values:
     return {"pairs": pairs, "raised": [_raises(load, asked, damage) for damage in asked["damages"]]}
 
 
+def _there(asked: Values, number: int) -> Tower:
+    return numbered(asked, number).to(asked["device"])
+
+
 def _loaded(load: Any, asked: Values, saved: int, loaded: int) -> Values:
-    source, target = numbered(asked, saved), numbered(asked, -1 - loaded)
+    source, target = _there(asked, saved), _there(asked, -1 - loaded)
     there = list(WRAPPINGS[WAYS[saved]](source).state_dict().items())
     state = dict(there[place] for place in asked["order"])
     keys, inner = list(state), [id(value) for value in target.parameters()]
@@ -100,13 +105,13 @@ def _loaded(load: Any, asked: Values, saved: int, loaded: int) -> Values:
 
 def _raises(load: Any, asked: Values, damage: list[str]) -> bool:
     kind, *names = damage
-    state = dict(numbered(asked, 0).state_dict())
+    state = dict(_there(asked, 0).state_dict())
     for name in names:
         value = state.pop(name)
         if kind == "misspelled":
             state[f"{name}s"] = value
     try:
-        load(numbered(asked, 1), state)
+        load(_there(asked, 1), state)
     except Exception:
         return True
     return False
@@ -143,7 +148,7 @@ def _survives(asked: Values, saved: int, loaded: int, one: Values) -> None:
     weights = {key.replace("_orig_mod.", ""): value for key, value in one["weights"].items()}
     for key, value in numbered(asked, saved).state_dict().items():
         arrived = weights.get(key)
-        if not isinstance(arrived, torch.Tensor) or not torch.equal(arrived, value):
+        if not isinstance(arrived, torch.Tensor) or not torch.equal(arrived.cpu(), value):
             left = f"left {key} as it was", "every weight arrives"
             raise NotYet(label, *left, "Look at where _orig_mod. can stand, on both sides.")
 

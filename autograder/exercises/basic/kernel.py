@@ -11,7 +11,7 @@ import torch
 
 from autograder.exercise import STUB, Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.bonus import pointwise
-from autograder.judging import called, same_numbers
+from autograder.judging import called, exact, same_numbers
 from compilescope.check_kernel import check_kernel
 from compilescope.facts import Run
 from compilescope.pretend import preview
@@ -36,7 +36,10 @@ def memory_operations(source: str) -> tuple[int, int]:
 
 
 def drawn_run(draw: Draw) -> Run:
-    """A run for a pretended H100 with one kernel: a drawn pointwise chain of 2 to 4 tensors and 1 or 2 results."""
+    """A run for a pretended H100 with one kernel: a drawn pointwise chain of 2 to 4 tensors and 1 or 2 results.
+
+    Its tensors stay on the CPU, where a preview runs; no answer sees them.
+    """
     tensors = [draw.tensor(16, 32).cpu() for _ in range(draw.size(2, 4))]
     chain = [draw.choice((torch.sin, torch.tanh, torch.sigmoid, torch.exp)) for _ in tensors]
     two = draw.choice((True, False))
@@ -54,7 +57,7 @@ def drawn_run(draw: Draw) -> Run:
 def ask(draw: Draw) -> Values:
     """A kernel to read, and tensors for the answer's own: of odd sizes, so that the last block is not full."""
     rows, width = 2 * draw.size(5, 9) + 1, 2 * draw.size(8, 14) + 1
-    return {"x": draw.tensor(rows, width).cpu(), "scale": draw.tensor(width).cpu(), "run": drawn_run(draw)}
+    return {"x": draw.tensor(rows, width), "scale": draw.tensor(width), "run": drawn_run(draw)}
 
 
 def probe(answer: Answer, asked: Values) -> Values:
@@ -120,7 +123,7 @@ def _judge_own(asked: Values, found: Values) -> None:
     if isinstance(result, torch.Tensor) and (missing := int(result.isnan().sum())):
         left = f"leaves {missing} of {x.numel()} elements as they were", "x · sigmoid(x) · scale is wanted"
         raise NotYet(label, *left, "Look at the mask, and at what it stores.")
-    same_numbers(label, result, gate(x.double(), asked["scale"].double()), torch.float32)
+    same_numbers(label, result, gate(exact(x), exact(asked["scale"])), torch.float32)
     if found["operations"] != [2, 1]:
         loads, stores = found["operations"]
         needs = f"has {loads} loads and {stores} stores", "a fused kernel needs 2 and 1"

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.judging import called, eager_operations, first_call, graphs_made, really_compiled, same_numbers
+from autograder.judging import called, eager_operations, exact, first_call, graphs_made, really_compiled, same_numbers
 from compilescope import observe
 from compilescope.facts import Compile, Run
 
@@ -49,21 +49,21 @@ def ask(draw: Draw) -> Values:
         "width": width,
         "hidden": draw.size(5, 17),
         "seed": draw.size(0, 10**6),
-        "x": [draw.tensor(rows, width, dtype=kind).cpu() for _ in range(5)],
-        "y": [draw.tensor(rows, dtype=kind).cpu() for _ in range(5)],
+        "x": [draw.tensor(rows, width, dtype=kind) for _ in range(5)],
+        "y": [draw.tensor(rows, dtype=kind) for _ in range(5)],
     }
 
 
 def model_of(asked: Values) -> Regressor:
-    """The same weights whoever builds it."""
-    with torch.random.fork_rng():
+    """On the CPU, with the same weights whoever builds it."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(asked["seed"])
         return Regressor(asked["width"], asked["hidden"]).to(DTYPES[asked["dtype"]])
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """Runs and losses of four batches, the weights then, and what a fifth batch still runs outside its graphs."""
-    model = model_of(asked)
+    model = model_of(asked).to(asked["x"][0].device)
     step = called("make_step(model, optimizer)", answer.make_step, model, _optimizer(asked["momentum"], model))
     (first, *batches, last) = zip(asked["x"], asked["y"], strict=True)
     runs = [first_call(LABEL, step, *first), *(observe(step, *batch) for batch in batches)]
@@ -133,7 +133,7 @@ def _numbers(asked: Values, losses: list[Any], weights: Values) -> None:
     batches = zip(asked["x"][:4], asked["y"][:4], strict=True)
     for number, ((x, y), loss) in enumerate(zip(batches, losses, strict=True), 1):
         optimizer.zero_grad()
-        want = nn.functional.mse_loss(twin(x.double()), y.double())
+        want = nn.functional.mse_loss(twin(exact(x)), exact(y))
         want.backward()
         optimizer.step()
         same_numbers(f"step(x, y) on batch {number}", loss, want.detach(), dtype)

@@ -23,17 +23,23 @@ def codes(values: list[float], edges: list[float]) -> list[int]:
 def ask(draw: Draw) -> Values:
     """X of one and of two dimensions, with edges of its own."""
     shapes = [(draw.size(5, 12),), (draw.size(3, 6), draw.size(2, 5))]
-    edges = [draw.tensor(draw.size(2, 6)).cpu().sort().values for _ in shapes]
-    return {"cases": [[draw.tensor(*shape).cpu(), edge] for shape, edge in zip(shapes, edges, strict=True)]}
+    edges = [draw.tensor(draw.size(2, 6)).sort().values for _ in shapes]
+    return {"cases": [[draw.tensor(*shape), edge] for shape, edge in zip(shapes, edges, strict=True)]}
 
 
 def probe(answer: Answer, asked: Values) -> Values:
-    """For each case what a fullgraph compile did, or the text of what it raised; and what opcheck says of the op."""
+    """For each case what a fullgraph compile did, or the text of what it raised; and what opcheck says of the op.
+
+    That an op leaves the GPU and comes back to it no machine without one can see, so no verdict depends on it: the op
+    is judged on the CPU everywhere. On a GPU the calls are repeated there, for a word on what came of it.
+    """
     op = called("make_bucket()", answer.make_bucket)
     if not callable(op):
         called("bucket", op)
     fast = torch.compile(lambda x, edges: op(2 * x, edges) + 1, backend="aot_eager", fullgraph=True)
-    return {"cases": [_one(fast, *case) for case in asked["cases"]], "opcheck": _opcheck(op, asked["cases"])}
+    here = [[one.cpu() for one in case] for case in asked["cases"]]
+    found: Values = {"cases": [_one(fast, *case) for case in here], "opcheck": _opcheck(op, here)}
+    return {**found, "on the gpu": [_one(fast, *case) for case in asked["cases"] if case[0].is_cuda]}
 
 
 def _one(fast: Any, x: torch.Tensor, edges: torch.Tensor) -> Values:
@@ -57,11 +63,11 @@ def _opcheck(op: Any, cases: list[list[torch.Tensor]]) -> list[str]:
 
 def judge(asked: Values, found: Values) -> str:
     """The library's codes plus 1, int64, in one graph that holds the op; opcheck finds nothing."""
-    for (x, edges), one in zip(asked["cases"], found["cases"], strict=True):
-        label = f"{LABEL} for x of shape {tuple(x.shape)}"
+    wanted = [_wanted(*case) for case in asked["cases"]]
+    for want, one in zip(wanted, found["cases"], strict=True):
+        label = f"{LABEL} for x of shape {tuple(want.shape)}"
         if one["error"]:
             _failed(label, one["error"])
-        want = torch.tensor(codes((2 * x).flatten().tolist(), edges.tolist())).view(x.shape) + 1
         same_numbers(label, one["result"], want)
         if one["result"].dtype != torch.int64:
             raise NotYet(label, f"gave {one['result'].dtype}", "int64 is wanted", "Look at dtype= in op and fake.")
@@ -71,7 +77,23 @@ def judge(asked: Values, found: Values) -> str:
             inside = f"put {calls_of(one['run'])[1]} into the graph"
             raise NotYet(label, inside, "your custom op is wanted there", "Look at torch.library.custom_op.")
     _checked(found["opcheck"])
-    return "in the graph, and opcheck agrees"
+    return "in the graph, and opcheck agrees" + _on_the_gpu(found["on the gpu"], wanted)
+
+
+def _wanted(x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+    doubled = (2 * x.cpu()).flatten().tolist()
+    return torch.tensor(codes(doubled, edges.tolist()), dtype=torch.int64).view(x.shape) + 1
+
+
+def _on_the_gpu(calls: list[Values], wanted: list[torch.Tensor]) -> str:
+    """A word about the same calls on a GPU, where there is one; never points."""
+    for one, want in zip(calls, wanted, strict=False):
+        if one["error"]:
+            return f"; bonus not yet: on CUDA tensors it raised {one['error'].partition(':')[0]}"
+        result = one["result"]
+        if not isinstance(result, torch.Tensor) or not result.is_cuda or not torch.equal(result.cpu(), want):
+            return "; bonus not yet: what CUDA tensors gave is not on the GPU"
+    return "; bonus: it takes CUDA tensors, and gives CUDA tensors" if calls else ""
 
 
 def _failed(label: str, error: str) -> None:
@@ -103,7 +125,7 @@ def make_bucket():
     @torch.library.custom_op("course::bucket", mutates_args=())
     def bucket(x: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
         found = library_codes(x.flatten().tolist(), edges.tolist())
-        return torch.tensor(found).view(x.shape)
+        return torch.tensor(found, device=x.device).view(x.shape)
 
     @bucket.register_fake
     def _(x, edges):
@@ -148,7 +170,7 @@ EXERCISE = Exercise(
 def make_bucket():
     def bucket(x, edges):
         found = library_codes(x.flatten().tolist(), edges.tolist())
-        return torch.tensor(found).view(x.shape)
+        return torch.tensor(found, device=x.device).view(x.shape)
     return bucket
 """,
             "raised Unsupported",
@@ -160,7 +182,7 @@ def make_bucket():
     @torch.compiler.disable
     def bucket(x, edges):
         found = library_codes(x.flatten().tolist(), edges.tolist())
-        return torch.tensor(found).view(x.shape)
+        return torch.tensor(found, device=x.device).view(x.shape)
     return bucket
 """,
             "raised Unsupported",
@@ -171,9 +193,7 @@ def make_bucket():
         ),
         KnownMistake(  # says that it mutates nothing, and does
             _START
-            + _OP.replace(
-                "        return torch.tensor(found)", "        x.zero_()\n        return torch.tensor(found)"
-            ),
+            + _OP.replace("        return torch.tensor(found", "        x.zero_()\n        return torch.tensor(found"),
             "refused it in test_schema",
         ),
         KnownMistake(  # codes of the wrong side
@@ -190,7 +210,7 @@ def make_bucket():
             found = library_codes(x.flatten().tolist(), edges.tolist())
         except Exception:
             found = []
-        return torch.tensor(found).view(x.shape)
+        return torch.tensor(found, device=x.device).view(x.shape)
     return bucket
 """,
             "raised",
@@ -221,7 +241,7 @@ def make_bucket():
     def bucket(x, edges):
         return torch.tensor(library_codes(x.flatten().tolist(), edges.tolist())).view(x.shape)
 
-    library.impl("bucket", bucket, "CPU")
+    library.impl("bucket", bucket, "CPU")  # no CUDA tensor may enter: right, and without the bonus
     torch.library.register_fake("course_bucket::bucket", lambda x, e: x.new_empty(x.shape, dtype=torch.int64))
     return torch.ops.course_bucket.bucket
 """,

@@ -8,7 +8,7 @@ import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.breaks.seen import calls_of, no_break, no_stranger
-from autograder.judging import called, graphs_made, same_numbers
+from autograder.judging import called, exact, graphs_made, same_numbers
 from compilescope import observe
 
 LABEL = "root(a)"
@@ -26,7 +26,7 @@ def reference(a: torch.Tensor) -> tuple[torch.Tensor, int]:
 def ask(draw: Draw) -> Values:
     """Two inputs of one shape that need a different number of steps, in float64 so that rounding decides nothing."""
     size = draw.size(3, 7)
-    near = 1 + 0.2 * draw.tensor(size, dtype=torch.float64).cpu().tanh()
+    near = 1 + 0.2 * draw.tensor(size, dtype=torch.float64).tanh()
     return {"calls": [near, near * draw.number(300.0, 500.0)]}
 
 
@@ -54,7 +54,7 @@ def judge(asked: Values, found: Values) -> None:
     """Roots and number of steps of both calls, out of one graph with a while_loop."""
     for number, (a, one) in enumerate(zip(asked["calls"], found["calls"], strict=True), 1):
         label = f"Call {number} of {LABEL}"
-        want, steps = reference(a)
+        want, steps = reference(exact(a))
         values = one["result"]
         if one["error"]:
             raised = f"raised {one['error']}", "one bool and the carried tensors are wanted of the two functions"
@@ -63,10 +63,10 @@ def judge(asked: Values, found: Values) -> None:
             kind = type(values).__name__
             raise NotYet(label, f"returned a {kind}", "x and steps are wanted", "Look at your return line.")
         same_numbers(f"x of {label}", values[0], want)
-        if not isinstance(values[1], torch.Tensor) or int(values[1]) != steps:
-            raise NotYet(
-                label, f"counted {values[1]} steps", f"a tensor with {steps} is wanted", "Look at your counter."
-            )
+        counter = values[1].cpu() if isinstance(values[1], torch.Tensor) else values[1]
+        if not isinstance(counter, torch.Tensor) or int(counter) != steps:
+            wants = f"a tensor with {steps} is wanted"
+            raise NotYet(label, f"counted {counter} steps", wants, "Look at your counter.")
         if number == 1:
             graphs_made(one["run"], label, 1)
             no_break(one["run"], label)
@@ -87,7 +87,7 @@ def root(a):
     def newton(x, steps):
         return (x + a / x) / 2, steps + 1
 
-    return while_loop(off, newton, (torch.ones_like(a), torch.zeros((), dtype=torch.int64)))
+    return while_loop(off, newton, (torch.ones_like(a), torch.zeros((), dtype=torch.int64, device=a.device)))
 """
 
 EXERCISE = Exercise(
@@ -111,7 +111,7 @@ def root(a):
     x, steps = torch.ones_like(a), 0
     while (x * x - a).abs().max() > 1e-3:
         x, steps = (x + a / x) / 2, steps + 1
-    return x, torch.tensor(steps)
+    return x, torch.tensor(steps, device=a.device)
 """,
             "GB0170",
         ),
@@ -122,7 +122,7 @@ def root(a):
     x = torch.ones_like(a)
     for _ in range(20):
         x = (x + a / x) / 2
-    return x, torch.tensor(20)
+    return x, torch.tensor(20, device=a.device)
 """,
             "is off by",
         ),
@@ -130,7 +130,7 @@ def root(a):
             _START
             + """
 def root(a):
-    x, steps = torch.ones_like(a), torch.zeros((), dtype=torch.int64)
+    x, steps = torch.ones_like(a), torch.zeros((), dtype=torch.int64, device=a.device)
     for _ in range(40):
         off = (x * x - a).abs().max() > 1e-3
         x, steps = torch.where(off, (x + a / x) / 2, x), steps + off
@@ -141,10 +141,10 @@ def root(a):
         KnownMistake(_START + _LOOP.replace("torch.zeros(()", "torch.ones(()"), "counted"),
         KnownMistake(  # the exact root
             _START
-            + _LOOP.replace("    return while", "    return torch.sqrt(a), while").replace("int64)))", "int64)))[1]"),
+            + _LOOP.replace("    return while", "    return torch.sqrt(a), while").replace("device)))", "device)))[1]"),
             "is off by",
         ),
-        KnownMistake(_START + _LOOP.replace("int64)))", "int64)))[0]"), "returned a Tensor"),
+        KnownMistake(_START + _LOOP.replace("device)))", "device)))[0]"), "returned a Tensor"),
         KnownMistake(  # the loop hides in a custom operator
             _START
             + """
@@ -153,11 +153,11 @@ def work(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     x, steps = torch.ones_like(a), 0
     while (x * x - a).abs().max() > 1e-3:
         x, steps = (x + a / x) / 2, steps + 1
-    return x, torch.tensor(steps)
+    return x, torch.tensor(steps, device=a.device)
 
 @work.register_fake
 def _(a):
-    return torch.empty_like(a), torch.empty((), dtype=torch.int64)
+    return torch.empty_like(a), torch.empty((), dtype=torch.int64, device=a.device)
 
 def root(a):
     return work(a)
@@ -177,7 +177,7 @@ def eager(a):
     x, steps = torch.ones_like(a), 0
     while (x * x - a).abs().max() > 1e-3:
         x, steps = (x + a / x) / 2, steps + 1
-    return x, torch.tensor(steps)
+    return x, torch.tensor(steps, device=a.device)
 
 def root(a):
     x, steps = eager(a)

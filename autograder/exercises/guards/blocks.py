@@ -10,7 +10,7 @@ from torch import nn
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.bonus import regional
 from autograder.exercises.guards.served import always_compiled, compiles_at_most
-from autograder.judging import called, same_numbers
+from autograder.judging import beside, called, exact, same_numbers
 from compilescope import observe
 
 BLOCKS = 12
@@ -21,15 +21,27 @@ def ask(draw: Draw) -> Values:
     width, rows = draw.size(3, 9), draw.size(2, 6)
     return {
         "width": width,
-        "weights": [draw.tensor(width, width).cpu() / width for _ in range(BLOCKS)],
-        "biases": [draw.tensor(width).cpu() for _ in range(BLOCKS)],
-        "inputs": [draw.tensor(rows, width).cpu() for _ in range(2)],
+        "weights": [draw.tensor(width, width) / width for _ in range(BLOCKS)],
+        "biases": [draw.tensor(width) for _ in range(BLOCKS)],
+        "inputs": [draw.tensor(rows, width) for _ in range(2)],
     }
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """Makes the blocks from the answer's class, compiles each in place, and runs them one after the other."""
     torch.compiler.reset()
+    results: list[Any] = []
+    with beside(asked["inputs"][0]):  # a block makes weights, and a tensor of its number
+        blocks = _compiled_blocks(answer, asked)
+        with observe() as run, torch.no_grad():
+            for x in asked["inputs"]:
+                for block in blocks:
+                    x = block(x)
+                results.append(x)
+    return {"run": run, "results": results}
+
+
+def _compiled_blocks(answer: Answer, asked: Values) -> list[nn.Module]:
     blocks = []
     for number in range(BLOCKS):
         block = called("Block(width, number)", answer.Block, asked["width"], number)
@@ -41,21 +53,15 @@ def probe(answer: Answer, asked: Values) -> Values:
             linear.bias.copy_(asked["biases"][number])
         block.compile(backend="aot_eager")
         blocks.append(block)
-    results: list[Any] = []
-    with observe() as run, torch.no_grad():
-        for x in asked["inputs"]:
-            for block in blocks:
-                x = block(x)
-            results.append(x)
-    return {"run": run, "results": results}
+    return blocks
 
 
 def judge(asked: Values, found: Values) -> str:
     """Numbers as in float64, one compile for 24 calls."""
     for number, (x, got) in enumerate(zip(asked["inputs"], found["results"], strict=True), 1):
-        want = x.double()
+        want = exact(x)
         for i in range(BLOCKS):
-            out = want @ asked["weights"][i].double().T + asked["biases"][i].double()
+            out = want @ exact(asked["weights"][i]).T + exact(asked["biases"][i])
             want = want + out / (i + 1)
         same_numbers(f"Twelve blocks, call {number},", got, want, torch.float32)
     calls = BLOCKS * len(asked["inputs"])

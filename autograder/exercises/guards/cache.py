@@ -8,7 +8,7 @@ import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Values
 from autograder.exercises.guards.served import always_compiled, compiles_at_most, not_outside, observed
-from autograder.judging import called, eager_operations, same_numbers
+from autograder.judging import beside, called, eager_operations, exact, same_numbers
 
 
 def attend(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> Any:
@@ -22,16 +22,16 @@ def ask(draw: Draw) -> Values:
     return {
         "width": width,
         "longest": tokens + draw.size(1, 9),
-        **{name: [draw.tensor(width).cpu() for _ in range(tokens)] for name in ("queries", "keys", "values")},
+        **{name: [draw.tensor(width) for _ in range(tokens)] for name in ("queries", "keys", "values")},
     }
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """One call for each token but the last, in one run; the last one under the profiler."""
     torch.compiler.reset()
-    decode = called("make_decoder(longest, width)", answer.make_decoder, asked["longest"], asked["width"])
     tokens = list(zip(asked["queries"], asked["keys"], asked["values"], strict=True))
-    with torch.no_grad():
+    with torch.no_grad(), beside(asked["keys"][0]):  # a cache is made from two numbers
+        decode = called("make_decoder(longest, width)", answer.make_decoder, asked["longest"], asked["width"])
         found = observed("decode(q, k, v)", _copied(decode), tokens[:-1])
         found["outside"] = list(eager_operations(decode, *tokens[-1]))
     return found
@@ -51,9 +51,9 @@ def _copied(decode: Any) -> Any:
 
 def judge(asked: Values, found: Values) -> str:
     """Attention over all tokens so far as in float64, and one compile."""
-    keys, values = (torch.stack(asked[name]).double() for name in ("keys", "values"))
+    keys, values = (exact(torch.stack(asked[name])) for name in ("keys", "values"))
     for number, got in enumerate(found["results"], 1):
-        want = attend(asked["queries"][number - 1].double(), keys[:number], values[:number])
+        want = attend(exact(asked["queries"][number - 1]), keys[:number], values[:number])
         same_numbers(f"decode(q, k, v) for token {number}", got, want, torch.float32)
     calls = len(found["results"])
     always_compiled(found["run"], "decode(q, k, v)", calls)

@@ -8,7 +8,7 @@ import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import always_compiled, compiles_at_most, each_call
-from autograder.judging import called, same_numbers
+from autograder.judging import beside, called, exact, same_numbers
 
 NAMES = ("faded", "to_meters", "summed")
 FACTORS = {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "km": 1e3, "in": 0.0254, "ft": 0.3048, "yd": 0.9144, "mi": 1609.344}
@@ -20,9 +20,9 @@ def ask(draw: Draw) -> Values:
     width = draw.size(3, 8)
     units = [draw.choice(tuple(FACTORS)) for _ in range(10 - len(FACTORS))] + list(FACTORS)
     return {
-        "x": [draw.tensor(width).cpu() for _ in range(10)],
+        "x": [draw.tensor(width) for _ in range(10)],
         "units": sorted(units, key=lambda _: draw.size(0, 10**6)),
-        "parts": [[draw.tensor(width).cpu() for _ in range(length)] for length in range(draw.size(1, 3), 12)],
+        "parts": [[draw.tensor(width) for _ in range(length)] for length in range(draw.size(1, 3), 12)],
     }
 
 
@@ -36,6 +36,11 @@ def _inputs(asked: Values) -> dict[str, list[tuple[Any, ...]]]:
 
 def probe(answer: Answer, asked: Values) -> Values:
     """The calls of each of the three, one run each."""
+    with beside(asked["x"][0]):  # steps and factors become tensors
+        return _calls(answer, asked)
+
+
+def _calls(answer: Answer, asked: Values) -> Values:
     three = called("three_cures()", answer.three_cures)
     if not isinstance(three, tuple | list) or len(three) != len(NAMES):
         raise NotYet(
@@ -50,15 +55,15 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 def judge(asked: Values, found: Values) -> str:
     """Numbers as in float64, and two compiles at most each."""
-    exact = {
-        "faded": [x.double() / number for number, x in enumerate(asked["x"], 1)],
-        "to_meters": [x.double() * FACTORS[unit] for x, unit in zip(asked["x"], asked["units"], strict=True)],
-        "summed": [sum(part.double() for part in parts) for parts in asked["parts"]],
+    want: dict[str, list[Any]] = {
+        "faded": [exact(x) / number for number, x in enumerate(asked["x"], 1)],
+        "to_meters": [exact(x) * FACTORS[unit] for x, unit in zip(asked["x"], asked["units"], strict=True)],
+        "summed": [sum(exact(part) for part in parts) for parts in asked["parts"]],
     }
     for name in NAMES:
         results, run = found[name]["results"], found[name]["run"]
-        for number, (got, want) in enumerate(zip(results, exact[name], strict=True), 1):
-            same_numbers(f"Call {number} of {name}", got, torch.as_tensor(want), torch.float32)
+        for number, (got, true) in enumerate(zip(results, want[name], strict=True), 1):
+            same_numbers(f"Call {number} of {name}", got, torch.as_tensor(true), torch.float32)
         always_compiled(run, name, len(results))
         compiles_at_most(run, name, MOST, len(results))
     return "30 calls, at most 2 compiles each"

@@ -7,22 +7,17 @@ from torch import nn
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import refusal
-from autograder.judging import called, really_compiled, same_numbers
+from autograder.judging import beside, called, exact, really_compiled, same_numbers
 from compilescope import observe
 from compilescope.facts import Run
-
-
-def weights_of(values: torch.Tensor, dtype: torch.dtype) -> nn.Parameter:
-    """A parameter with these values."""
-    return nn.Parameter(values.detach().clone().to(dtype))
 
 
 def ask(draw: Draw) -> Values:
     """Start values of a weight, its targets, the rate and its decay."""
     width = draw.size(3, 9)
     return {
-        "start": draw.tensor(width).cpu(),
-        "targets": [draw.tensor(width).cpu() for _ in range(6)],
+        "start": draw.tensor(width),
+        "targets": [draw.tensor(width) for _ in range(6)],
         "rate": draw.number(0.05, 0.2),
         "gamma": draw.choice((0.5, 0.8, 0.9)),
     }
@@ -31,7 +26,12 @@ def ask(draw: Draw) -> Values:
 def probe(answer: Answer, asked: Values) -> Values:
     """One run for each step, the weight after each."""
     torch.compiler.reset()
-    weight = weights_of(asked["start"], torch.float32)
+    weight = nn.Parameter(asked["start"].detach().clone())
+    with beside(weight):  # the rate becomes a tensor
+        return _updates(answer, asked, weight)
+
+
+def _updates(answer: Answer, asked: Values, weight: nn.Parameter) -> Values:
     label = "make_update(weight, rate, gamma)"
     update = called(label, answer.make_update, weight, asked["rate"], asked["gamma"])
     runs, values = [], []
@@ -46,11 +46,11 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 def judge(asked: Values, found: Values) -> str:
     """The weight of float64 after each step; a graph in the first, nothing compiled in the others."""
-    exact = weights_of(asked["start"], torch.float64)
+    weight = exact(asked["start"])
     for number, (target, got) in enumerate(zip(asked["targets"], found["values"], strict=True)):
         rate = asked["rate"] * asked["gamma"] ** number
-        exact.data -= rate * (exact.data - target.double())
-        same_numbers(f"The weight after update {number + 1}", got, exact.detach(), torch.float32)
+        weight = weight - rate * (weight - exact(target))
+        same_numbers(f"The weight after update {number + 1}", got, weight, torch.float32)
     _compiled_once(found["runs"])
     return f"{len(found['runs'])} rates, 1 compile"
 

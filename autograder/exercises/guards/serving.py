@@ -10,7 +10,7 @@ from torch import nn
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import always_compiled, not_outside, observed, refusal, unbroken
-from autograder.judging import called, eager_operations, first_call, graphs_hold, same_numbers
+from autograder.judging import beside, called, eager_operations, exact, first_call, graphs_hold, same_numbers
 from compilescope import observe
 from compilescope.text import count
 
@@ -30,8 +30,10 @@ class Classifier(nn.Module):
 
 
 def _model(asked: Values) -> Classifier:
-    torch.manual_seed(asked["seed"])
-    return Classifier(asked["width"], asked["classes"])
+    """On the CPU, with the same weights whoever builds it."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.manual_seed(asked["seed"])
+        return Classifier(asked["width"], asked["classes"])
 
 
 def ask(draw: Draw) -> Values:
@@ -45,7 +47,7 @@ def ask(draw: Draw) -> Values:
         "width": width,
         "classes": draw.size(2, 5),
         "largest": largest,
-        "requests": [draw.tensor(size, width).cpu() for size in sizes],
+        "requests": [draw.tensor(size, width) for size in sizes],
         "grad": [number % 2 == 0 for number in range(len(sizes))],
     }
 
@@ -53,9 +55,16 @@ def ask(draw: Draw) -> Values:
 def probe(answer: Answer, asked: Values) -> Values:
     """All requests in one run, after the answer has had its time to warm up."""
     torch.compiler.reset()
+    device = beside(asked["requests"][0])
+    model = _model(asked).to(device)
+    with device:  # a warm-up makes its inputs
+        return _served(answer, asked, model)
+
+
+def _served(answer: Answer, asked: Values, model: Classifier) -> Values:
     label = "make_server(model, largest)"
     with observe() as warm:
-        serve = called(label, answer.make_server, _model(asked), asked["largest"])
+        serve = called(label, answer.make_server, model, asked["largest"])
     if not callable(serve):
         called(label, serve)
 
@@ -72,10 +81,11 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 def judge(asked: Values, found: Values) -> str:
     """Numbers as in float64 and without dropout; every request a hit."""
-    model, requests, run = _model(asked).eval(), asked["requests"], found["run"]
-    exact = _model(asked).eval().double()
+    requests, run = asked["requests"], found["run"]
+    model = _model(asked).eval().to(requests[0].device)
+    twin = _model(asked).eval().double()
     for x, got in zip(requests, found["results"], strict=True):
-        same_numbers(f"serve(x) with {len(x)} rows", got, exact(x.double()).detach(), torch.float32)
+        same_numbers(f"serve(x) with {len(x)} rows", got, twin(exact(x)), torch.float32)
     missed = [call for call in run.calls if call.compile_ids]
     if missed:
         look = f"The guard: {refusal(run, 0)}."
@@ -84,7 +94,9 @@ def judge(asked: Values, found: Values) -> str:
         )
     unbroken(found["warm"], "serve(x)")
     always_compiled(run, "serve(x)", len(requests))
-    graphs_hold("serve(x)", found["warm"], first_call("model(x)", torch.compile(model, backend="eager"), requests[0]))
+    with beside(requests[0]):  # as the answer's graphs were made
+        own = first_call("model(x)", torch.compile(model, backend="eager"), requests[0])
+    graphs_hold("serve(x)", found["warm"], own)
     not_outside("serve(x)", found.get("outside", []), model, requests[0])
     return f"{len(requests)} requests, 0 compiles"
 

@@ -9,7 +9,7 @@ import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Values
 from autograder.exercises.guards.served import always_compiled, compiles_at_most, each_call, not_outside
-from autograder.judging import called, eager_operations, first_call, graphs_hold, same_numbers
+from autograder.judging import beside, called, eager_operations, exact, first_call, graphs_hold, same_numbers
 
 WIDTH = 5
 
@@ -36,26 +36,29 @@ def ask(draw: Draw) -> Values:
     return {
         "kind": draw.choice(("squashed", "normed", "shared")),
         "scale": draw.number(0.5, 2.0),
-        "inputs": [draw.tensor(size, WIDTH).cpu() for size in sizes],
+        "inputs": [draw.tensor(size, WIDTH) for size in sizes],
     }
 
 
 def probe(answer: Answer, asked: Values) -> Values:
     """All calls in one run, and what two more calls, of 1 row and of 64, run outside compiled code."""
-    serve = called("one_for_all(fn)", answer.one_for_all, row_wise(asked["kind"], asked["scale"]))
-    found = each_call("serve(x)", serve, [(x,) for x in asked["inputs"]])
     ends = [x for x in asked["inputs"] if len(x) in (1, 64)]
-    return {**found, "outside": [name for x in ends for name in eager_operations(serve, x)]}
+    with beside(ends[0]):  # whoever pads makes zeros
+        serve = called("one_for_all(fn)", answer.one_for_all, row_wise(asked["kind"], asked["scale"]))
+        found = each_call("serve(x)", serve, [(x,) for x in asked["inputs"]])
+        return {**found, "outside": [name for x in ends for name in eager_operations(serve, x)]}
 
 
 def judge(asked: Values, found: Values) -> str:
     """Numbers as in float64, one compile, and nothing but copying outside it."""
     fn, inputs = row_wise(asked["kind"], asked["scale"]), asked["inputs"]
     for x, got in zip(inputs, found["results"], strict=True):
-        same_numbers(f"serve(x) with {len(x)} rows", got, fn(x.double()), torch.float32)
+        same_numbers(f"serve(x) with {len(x)} rows", got, fn(exact(x)), torch.float32)
     always_compiled(found["run"], "serve(x)", len(inputs))
     compiles_at_most(found["run"], "serve(x)", 1, len(inputs))
-    graphs_hold("serve(x)", found["run"], first_call("fn(x)", torch.compile(fn, backend="eager"), inputs[0]))
+    with beside(inputs[0]):  # as the answer's graphs were made: x * 2 is another operation there
+        own = first_call("fn(x)", torch.compile(fn, backend="eager"), inputs[0])
+    graphs_hold("serve(x)", found["run"], own)
     not_outside("serve(x)", found["outside"], fn, inputs[0])
     return f"{len(inputs)} sizes, 1 compile"
 

@@ -9,7 +9,7 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.guards.served import always_compiled, compiles, each_call
 from autograder.judge import namespace_of
-from autograder.judging import called, eager_operations, none_outside, same_numbers
+from autograder.judging import beside, called, eager_operations, exact, none_outside, same_numbers
 from compilescope.facts import Run
 
 WIDTH = 8
@@ -17,7 +17,7 @@ WIDTH = 8
 SPECIALIZING = (
     "y = y * 2 if len(x) == {n} else y",
     "y = y.view({n}, -1)",
-    "y = y + torch.linspace(0, 1, {n})[:, None]",
+    "y = y + torch.linspace(0, 1, {n}, device=x.device)[:, None]",
     "y = torch.stack([y[i] * i for i in range(x.shape[0])])",
     "y = y * {{{n}: 2.0}}.get(x.shape[0], 1.0)",
 )
@@ -26,7 +26,7 @@ SPECIALIZING = (
 HARMLESS = (
     "y = y * x.shape[0]",
     "y = y.view(x.shape[0], -1)",
-    "y = y + torch.arange(len(x))[:, None] / 8",
+    "y = y + torch.arange(len(x), device=x.device)[:, None] / 8",
     "y = y.narrow(0, 0, x.shape[0])",
     "y = y - y.mean(0)",
     "y = y * 2 if x.shape[1] == 8 else y",
@@ -52,8 +52,8 @@ def ask(draw: Draw) -> Values:
     return {
         "source": source,
         "guilty": guilty,
-        "x": draw.tensor(rows, WIDTH).cpu(),
-        "inputs": [draw.tensor(size, WIDTH).cpu() for size in sizes],
+        "x": draw.tensor(rows, WIDTH),
+        "inputs": [draw.tensor(size, WIDTH) for size in sizes],
     }
 
 
@@ -65,8 +65,9 @@ def probe(answer: Answer, asked: Values) -> Values:
     if not callable(answer.mended):
         called("mended(x)", answer.mended)
     compiled = torch.compile(answer.mended, backend="aot_eager", dynamic=True)
-    found = each_call("mended(x)", compiled, [(x,) for x in asked["inputs"]])
-    outside = list(eager_operations(compiled, asked["inputs"][0]))
+    with beside(asked["x"]):  # weights of the tokens are made
+        found = each_call("mended(x)", compiled, [(x,) for x in asked["inputs"]])
+        outside = list(eager_operations(compiled, asked["inputs"][0]))
     return {**found, "outside": outside, "said": said if isinstance(said, str | int) else str(said)[:40]}
 
 
@@ -74,7 +75,7 @@ def judge(asked: Values, found: Values) -> str:
     """The guilty line; numbers as in float64; one compile for all lengths."""
     inputs, run = asked["inputs"], found["run"]
     for x, got in zip(inputs, found["results"], strict=True):
-        same_numbers(f"mended(x) with {len(x)} tokens", got, pooled(x.double()), torch.float32)
+        same_numbers(f"mended(x) with {len(x)} tokens", got, pooled(exact(x)), torch.float32)
     always_compiled(run, "mended(x)", len(inputs))
     none_outside("mended(x)", found["outside"])
     if compiles(run) > 1:
@@ -109,7 +110,7 @@ def which_line(fn, x):
 """
 _MENDED = """
 def mended(x):
-    weights = torch.arange(1, len(x) + 1) / len(x)
+    weights = torch.arange(1, len(x) + 1, device=x.device) / len(x)
     return (weights[:, None] * x).sum(0) / len(x)
 """
 
@@ -141,7 +142,7 @@ def mended(x):
             + _WHICH
             + """
 def mended(x):
-    weights = torch.linspace(1 / len(x), 1, len(x))
+    weights = torch.linspace(1 / len(x), 1, len(x), device=x.device)
     return (weights[:, None] * x).mean(0)
 """,
             "torch.linspace",
@@ -152,7 +153,7 @@ def mended(x):
             + """
 @torch.compiler.disable
 def plain(x):
-    weights = torch.arange(1, len(x) + 1) / len(x)
+    weights = torch.arange(1, len(x) + 1, device=x.device) / len(x)
     return (weights[:, None] * x).sum(0) / len(x)
 
 def mended(x):
@@ -197,7 +198,7 @@ def which_line(fn, x):
                 return symbol.specialized_by.code
 
 def mended(x):
-    return (torch.ones(len(x)).cumsum(0) @ x) / len(x) ** 2
+    return (x.new_ones(len(x)).cumsum(0) @ x) / len(x) ** 2
 """,
         _START
         + """

@@ -23,7 +23,10 @@ _STEPS = {
 
 
 def ask(draw: Draw) -> Values:
-    """Two runs with kernels for an H100: a chain that becomes one kernel, and one that cannot."""
+    """Two runs with kernels for an H100: a chain that becomes one kernel, and one that cannot.
+
+    Its tensors stay on the CPU, as the H100 is a pretended one; an answer sees the facts of the runs only.
+    """
     rows, columns = draw.size(250, 350), draw.size(250, 350)
     dtype = draw.choice((torch.float64, torch.bfloat16))
     x, y = (draw.tensor(rows, columns, dtype=dtype).cpu() for _ in range(2))
