@@ -40,7 +40,7 @@ def taken(monkeypatch):
         return real(self, *shape, **options).as_subclass(Drawn).requires_grad_(requires_grad)
 
     monkeypatch.setattr(Draw, "tensor", tensor)
-    monkeypatch.setattr(apart, "first_call", lambda *_: None)  # AOTAutograd takes no such tensor; only its runs are asked
+    monkeypatch.setattr(apart, "first_call", lambda *_: None)  # AOTAutograd takes no such tensor
     monkeypatch.setattr(Drawn, "taken", [])
     return Drawn.taken
 
