@@ -10,9 +10,8 @@
 #
 # Not in this lesson: how to write collectives for speed, tensor and pipeline parallelism, more than one machine.
 #
-# You need no GPU and no cluster: two processes on this machine are enough. With two GPUs, each rank gets one and they
-# meet over NCCL; with fewer, ranks stay on the CPU and meet over Gloo. The line below each picture says which. Each
-# question comes before its answer.
+# You need no GPU and no cluster: two processes on this machine are enough. Ranks use the CPU; where there are two GPUs,
+# one each. Each question comes before its answer.
 
 # %%
 from autograder import check, doctor, hint, predict; doctor()

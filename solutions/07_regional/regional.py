@@ -12,7 +12,7 @@
 # Not in this lesson: modes (lesson 5), many GPUs (6).
 #
 # The blocks here are matrix products and attention only. Inductor hands these to libraries, so you never wait for a
-# C++ compiler. You need no GPU; if there is one, checks hand your code models and tensors that lie on it.
+# C++ compiler. You need no GPU; checks use yours.
 
 # %%
 from autograder import check, doctor, hint, predict; doctor()
@@ -120,8 +120,7 @@ for name, runs in firsts.items():
 # same guards, so they are hits. Nested is between: one graph, in which each block is two nodes that call one shared
 # *body*.
 #
-# Your model has 48 blocks of real size. On the H200 (eager's first call at 6 blocks started CUDA, too), with what the
-# recording lacks:
+# Your model has 48 blocks of real size. On the H200 (eager's first call at 6 blocks started CUDA, too):
 
 # %%
 print(*depths.notes, sep="\n")
@@ -197,8 +196,8 @@ print(depths.origin.sentence())
 
 # %% [markdown]
 # **Read it.** At 24 blocks the whole model has the fewest kernels, since some were fused across blocks. With one sequence
-# the CPU that launches them is what you wait for, so regional is no faster than eager. (The ranges are wide: that
-# machine was not idle.) A trade, then, not a free lunch. How many steps do you make?
+# the CPU that launches them is what you wait for, so regional is no faster than eager. A trade, then, not a free
+# lunch. How many steps do you make?
 
 # %%
 def best(steps):

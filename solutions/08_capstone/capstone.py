@@ -11,8 +11,7 @@
 #
 # Not in this lesson: anything new about `torch.compile`. Each fault comes from one of lessons 1 to 7.
 #
-# You need no GPU; if there is one, checks hand your code models and tensors that lie on it. Everything is compiled with
-# `aot_eager`, so nothing waits long.
+# You need no GPU; checks use yours. Everything is compiled with `aot_eager`, so nothing waits long.
 
 # %%
 from autograder import check, doctor, hint, predict; doctor()
