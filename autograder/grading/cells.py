@@ -8,6 +8,7 @@ binds it; what a function of it uses, from the last cell above the check. Cells 
 from __future__ import annotations
 
 import ast
+import functools
 import symtable
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ def own_cells(cells: Sequence[Cell], released: NotebookNode) -> set[int]:
     return {cell.place for cell in cells if cell.source.strip() not in known}
 
 
+@functools.lru_cache(maxsize=4096)  # most cells of a class are the same
 def _names(source: str) -> tuple[frozenset[str], ...]:
     """`fresh`, `changes`, `now`, `later` of a cell's source."""
     from IPython.core.inputtransformer2 import TransformerManager

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +39,39 @@ def main() -> None:
 def serve(control: socket.socket) -> None:
     """Start, watch, end and report jobs."""
     jobs: dict[int, Job] = {}
-    base = private_memory(os.getpid())
+    base, looked = private_memory(os.getpid()), 0.0
     while True:
-        readable, _, _ = select.select([control], [], [], LOOK_EVERY if jobs else 60.0)
-        if readable and not obey(control, jobs):
+        ends = [job.end for job in jobs.values() if job.end is not None]
+        readable, _, _ = select.select([control.fileno(), *ends], [], [], LOOK_EVERY if jobs else 60.0)
+        if control.fileno() in readable and not obey(control, jobs):
             return
-        look(jobs, base)
+        if time.monotonic() - looked >= LOOK_EVERY:
+            look(jobs, base)
+            looked = time.monotonic()
         for number, job in list(jobs.items()):
             pid, status = os.waitpid(job.pid, os.WNOHANG)
             if pid:
                 del jobs[number]
+                job.close()
                 control.send(json.dumps({"ended": number, "status": status, "why": job.why}).encode())
 
 
 class Job:
-    """A job that runs: the pid of its first process, which is the parent of its pid namespace's init."""
+    """A job that runs: the pid of its first process, which is the parent of its pid namespace's init.
+
+    `end` is a descriptor that becomes readable when it has ended; None where the kernel has none (before Linux 5.3).
+    """
 
     def __init__(self, pid: int, limits: Limits, isolated: bool) -> None:
         self.pid, self.limits, self.isolated, self.why = pid, limits, isolated, ""
+        self.end: int | None = None
+        with contextlib.suppress(OSError):
+            self.end = os.pidfd_open(pid)
+
+    def close(self) -> None:
+        """After its end."""
+        if self.end is not None:
+            os.close(self.end)
 
     def kill(self, why: str) -> None:
         """End it and everything it started.
@@ -79,7 +95,8 @@ def obey(control: socket.socket, jobs: dict[int, Job]) -> bool:
     order: dict[str, Any] = json.loads(data)
     if "start" in order:
         limits = Limits(**order["limits"])
-        pid = start(limits, descriptors, control, order["gpu"], order["isolated"])
+        mine = [control.fileno(), *(job.end for job in jobs.values() if job.end is not None)]
+        pid = start(limits, descriptors, mine, order["gpu"], order["isolated"])
         jobs[order["start"]] = Job(pid, limits, order["isolated"])
         for descriptor in descriptors:
             os.close(descriptor)
@@ -88,15 +105,16 @@ def obey(control: socket.socket, jobs: dict[int, Job]) -> bool:
     return True
 
 
-def start(limits: Limits, descriptors: list[int], control: socket.socket, gpu: bool, isolated: bool) -> int:
-    """Fork a job; its pid."""
+def start(limits: Limits, descriptors: list[int], mine: list[int], gpu: bool, isolated: bool) -> int:
+    """Fork a job, which gets none of `mine`; its pid."""
     pid = os.fork()
     if pid:
         return pid
     code = 70
     try:
         namespaces.die_with_parent()
-        control.close()
+        for descriptor in mine:
+            os.close(descriptor)
         namespaces.hide_memory(False)
         if isolated:
             namespaces.unshare()
