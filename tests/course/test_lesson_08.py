@@ -66,13 +66,6 @@ def test_no_length_of_a_stream_is_one_that_attention_on_a_gpu_compiles_for_itsel
     assert all(ids.shape[1] % 8 for ids in exercise.ask(Draw(seed))["stream"])
 
 
-def test_what_an_answer_makes_without_a_device_lies_where_its_input_is():
-    x = torch.ones(1, device="meta")  # a device that is not the default, on any machine
-    with planted.beside(x):
-        assert torch.ones(3).device == torch.tensor(1.0).device == torch.device("meta")
-    assert torch.ones(3).device.type == "cpu"
-
-
 def test_a_class_that_draws_more_numbers_than_the_model_has_the_weights_of_the_model():
     class More(planted.GPT):
         def __init__(self, letters, **sizes):

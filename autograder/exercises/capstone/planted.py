@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import torch
@@ -125,14 +124,6 @@ def _made(kind: Any, asked: Values, device: torch.device | str) -> Any:
     with torch.random.fork_rng(devices=[]), torch.device(device):
         torch.manual_seed(asked["seed"])
         return kind(LETTERS, width=asked["width"], depth=asked["depth"], limit=asked["limit"])
-
-
-def beside(x: torch.Tensor) -> contextlib.AbstractContextManager[Any]:
-    """While it holds, a tensor that names no device is made where `x` is.
-
-    An answer runs under it: who writes ``torch.ones(3)`` has a right answer without a GPU, and so with one.
-    """
-    return torch.device(x.device)
 
 
 def cured_of(asked: Values, length: int, device: torch.device | str = "cpu") -> Any:

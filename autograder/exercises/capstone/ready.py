@@ -13,7 +13,6 @@ from torch.nn.parallel import DistributedDataParallel
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import (
     START,
-    beside,
     blocks_outside,
     gpt_of,
     letters_drawn,
@@ -23,7 +22,7 @@ from autograder.exercises.capstone.planted import (
 )
 from autograder.exercises.capstone.steps import terms_of
 from autograder.exercises.distributed.on_two import ranks_of
-from autograder.judging import called, eager_operations, kind_of, same_numbers
+from autograder.judging import beside, called, eager_operations, kind_of, same_numbers
 from compilescope import clauses
 from compilescope.contract import Spread, Terms, Trained, difference, serve, train, whole
 from compilescope.facts_contract import Clause

@@ -7,7 +7,6 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import (
     START,
-    beside,
     blocks_outside,
     exact_scores,
     gpt_of,
@@ -16,7 +15,7 @@ from autograder.exercises.capstone.planted import (
     size_drawn,
 )
 from autograder.exercises.guards.served import refusal
-from autograder.judging import called, eager_operations, graphs_made, operations, really_compiled, same_numbers
+from autograder.judging import beside, called, eager_operations, graphs_made, operations, really_compiled, same_numbers
 from compilescope import observe
 
 LABEL = "regional(model)"

@@ -9,13 +9,12 @@ from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Not
 from autograder.exercises.capstone.planted import (
     START,
     answered_of,
-    beside,
     exact_scores,
     same_keys,
     size_drawn,
     stream_drawn,
 )
-from autograder.judging import called, eager_operations, none_outside, really_compiled, same_numbers
+from autograder.judging import beside, called, eager_operations, none_outside, really_compiled, same_numbers
 from compilescope import observe
 from compilescope.clauses import WARM_UP, refused
 

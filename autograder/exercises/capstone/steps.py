@@ -9,7 +9,6 @@ import torch
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import (
     START,
-    beside,
     cured_of,
     gpt_of,
     letters_drawn,
@@ -17,7 +16,7 @@ from autograder.exercises.capstone.planted import (
     size_drawn,
 )
 from autograder.exercises.guards.served import refusal
-from autograder.judging import called, exact, kind_of, operations, really_compiled
+from autograder.judging import beside, called, exact, kind_of, operations, really_compiled
 from compilescope import observe
 from compilescope.clauses import ERROR
 from compilescope.contract import Terms, Trained

@@ -7,8 +7,17 @@ from typing import Any
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.capstone.planted import START, beside, gpt_of, size_drawn
-from autograder.judging import called, eager_operations, exact, graphs_made, none_outside, really_compiled, same_numbers
+from autograder.exercises.capstone.planted import START, gpt_of, size_drawn
+from autograder.judging import (
+    beside,
+    called,
+    eager_operations,
+    exact,
+    graphs_made,
+    none_outside,
+    really_compiled,
+    same_numbers,
+)
 from compilescope import observe
 
 LABEL = "tame(block, x)"
