@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from compilescope import observe
+from compilescope import observe, on_ranks
 from compilescope.facts import Run
 
 pytestmark = pytest.mark.gpu
@@ -148,3 +148,27 @@ def test_an_observation_puts_the_replaced_names_back():
     before = state()
     observe(torch.compile(count_up, mode="reduce-overhead"), torch.ones(64, device="cuda"))
     assert state() == before
+
+
+def test_attention_under_a_mask_has_a_graph_of_its_own_for_lengths_that_need_no_padding():
+    def attend(x, mask):
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x, mask)
+
+    fast = torch.compile(attend, backend="aot_eager")
+    made = []
+    for length in (11, 21, 33, 58, 32):  # checks of lesson 8 draw none like the last: on a CPU it is like the others
+        x, mask = torch.randn(2, 1, length, 8, device="cuda"), torch.ones(length, length, dtype=torch.bool).tril()
+        made.append(len(observe(fast, x, mask.cuda()).graphs))
+    assert made == [1, 1, 0, 0, 1]
+
+
+def test_a_tensor_of_the_gpu_goes_along_to_ranks():
+    x = torch.arange(3.0, device="cuda")
+
+    def work():
+        return {"device": x.device.type, "twice": x * 2}
+
+    ranks = on_ranks(work)
+    for result in ranks.results:
+        assert result["device"] == ("cuda" if ranks.backend == "nccl" else "cpu")
+        assert torch.equal(result["twice"], torch.arange(3.0) * 2)
