@@ -200,9 +200,9 @@ def which_line(fn, x):
 def mended(x):
     return (x.new_ones(len(x)).cumsum(0) @ x) / len(x) ** 2
 """,
-        _START
+        _START  # its weights name no device, as in the cells of the lesson
         + """
-import inspect, traceback
+import inspect
 
 def which_line(fn, x):
     # leave one line out after the other, until one compile serves two sizes
@@ -213,7 +213,8 @@ def which_line(fn, x):
         torch.compiler.reset()
         fast = torch.compile(scope["fn"], backend="aot_eager", dynamic=True)
         run = observe(fast, x)
-        if all(symbol.specialized_to is None for symbol in run.compiles[0].symbols if "[0]" in symbol.subject):
+        rows = [one for one in run.compiles[0].symbols if one.subject.endswith("size()[0]")]
+        if all(one.specialized_to is None for one in rows):
             return lines[number].strip()
 
 def mended(x):
