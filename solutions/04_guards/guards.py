@@ -576,7 +576,7 @@ def attend_at(q, keys, place):
 
 def attend_hiding(q, keys, place):
     keys.index_copy_(1, place, q[None].mT)
-    seen = torch.arange(keys.shape[1]) <= place
+    seen = torch.arange(keys.shape[1], device=keys.device) <= place
     return (keys @ q).masked_fill(~seen[:, None], -torch.inf).softmax(1).mT @ keys
 
 q, keys = torch.ones(6, 1), torch.zeros(1, 12, 6)
@@ -629,7 +629,7 @@ check("guards_7")
 def make_decoder(longest, width):
     """decode(q, k, v), each [width]: attention of q over all tokens so far; at most `longest`.
 
-    Use backend="aot_eager".
+    Use backend="aot_eager". What the compiled code makes, it makes on q.device.
     """
     ### BEGIN SOLUTION
     keys, values, place = torch.zeros(longest, width), torch.zeros(longest, width), torch.tensor(0)
@@ -638,7 +638,7 @@ def make_decoder(longest, width):
     def decode(q, k, v):
         keys.index_copy_(0, place[None], k[None])
         values.index_copy_(0, place[None], v[None])
-        seen = torch.arange(longest) <= place
+        seen = torch.arange(longest, device=q.device) <= place
         place.add_(1)
         return (keys @ q).masked_fill(~seen, -torch.inf).softmax(0) @ values
 

@@ -37,10 +37,11 @@ REFERENCES: dict[str, Callable[[torch.Tensor], list[torch.Tensor]]] = dict(
 
 
 def ask(draw: Draw) -> Values:
-    """Two inputs: with a positive sum, and without any positive element."""
+    """Two inputs: with a positive sum and one negative element, and without any positive element."""
     size = draw.size(5, 12)
-    up = draw.tensor(size)
-    up = torch.where(up.sum() > 0, up, -up)
+    up = draw.tensor(size).abs() + 0.1
+    place = draw.size(0, size - 1)
+    up[place] = (up[place] - up.sum()) / 2
     return {"a positive sum": up, "negative elements": -draw.tensor(size).abs() - 0.1}
 
 

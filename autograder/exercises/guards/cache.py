@@ -84,7 +84,7 @@ def make_decoder(longest, width):
 
 _BODY = """        keys.index_copy_(0, position[None], k[None])
         values.index_copy_(0, position[None], v[None])
-        seen = torch.arange(longest) <= position
+        seen = torch.arange(longest, device=q.device) <= position
         return (keys @ q).masked_fill(~seen, -torch.inf).softmax(0) @ values"""
 
 _GROWING = """import torch
@@ -113,7 +113,8 @@ EXERCISE = Exercise(
         "Look at the last picture: which of its rows costs one compile?",
         "Make room for `longest` tokens at once, write each token to its place, and hide the places that are still "
         "empty. The place is a tensor.",
-        "keys.index_copy_(0, position[None], k[None]), the same for values; seen = torch.arange(longest) <= position; "
+        "keys.index_copy_(0, position[None], k[None]), the same for values; "
+        "seen = torch.arange(longest, device=q.device) <= position; "
         "masked_fill the scores with -torch.inf where not seen. After the call: position.add_(1).",
     ),
     known_mistakes=(

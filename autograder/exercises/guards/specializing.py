@@ -218,7 +218,7 @@ def which_line(fn, x):
             return lines[number].strip()
 
 def mended(x):
-    weights = torch.arange(1, x.size(0) + 1) / x.size(0)
+    weights = torch.arange(1, x.size(0) + 1, device=x.device) / x.size(0)
     return torch.einsum("t,tw->w", weights, x) / len(x)
 """,
     ),
