@@ -247,7 +247,7 @@ class Served(GPT):
         ### END SOLUTION
 
     def forward(self, ids):
-        """Scores [rows, length, letters] as GPT gives them. The check compiles it ("aot_eager"); make all on ids.device."""
+        """Scores [rows, length, letters] as GPT's. The check compiles it ("aot_eager"); make all on ids.device."""
         ### BEGIN SOLUTION
         self.calls += 1
         length = ids.shape[1]
