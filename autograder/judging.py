@@ -115,7 +115,8 @@ def beside(x: torch.Tensor) -> torch.device:
 
     The cells of a lesson compute on the CPU, and ``torch.zeros(3)`` is a right way to write it there: a GPU must not
     refuse it. Enter it once around all calls of an answer, since Dynamo guards the default device; it is entered on
-    the CPU, too, so that both see the same. A custom operator called in it does not: torch switches it off there.
+    the CPU, too, so that both see the same. Two places forget it: a custom operator, for which torch switches it off,
+    and up to torch 2.11 compiled code for all but zeros, ones and full. Statements of such exercises name the device.
     """
     return x.device
 

@@ -269,7 +269,7 @@ def which_line(fn, x):
     ### END SOLUTION
 
 def mended(x):
-    """What pooled computes, for any number of tokens."""
+    """What pooled computes, for any number of tokens, on x.device."""
     ### BEGIN SOLUTION
     weights = torch.arange(1, len(x) + 1, device=x.device) / len(x)
     return (weights[:, None] * x).mean(0)
