@@ -78,6 +78,15 @@ def test_compiled_code_makes_it_there_too_but_for_torch_2_11(make):
     assert made.device.type == ("cpu" if forgets else "meta")
 
 
+def test_a_custom_operator_does_not_hear_of_it():
+    @torch.library.custom_op("devices::three", mutates_args=())
+    def three(x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(3)
+
+    with beside(torch.empty(2, device="meta")):
+        assert three(torch.ones(2, device="cpu")).device.type == "cpu"
+
+
 def test_references_are_computed_on_the_cpu_in_float64_and_without_a_history():
     x = torch.ones(3, requires_grad=True) * 2
     assert (exact(x).dtype, exact(x).device.type, exact(x).requires_grad) == (torch.float64, "cpu", False)
