@@ -22,8 +22,8 @@ LONG = 60
 
 
 def is_time(path: tuple[str, ...]) -> bool:
-    """Whether what stands at this path was read from a clock or a calendar."""
-    if any(part in CLOCKED for part in path):
+    """Whether what stands at this path was read from a clock or a calendar, or won a race against one."""
+    if any(part in CLOCKED for part in path) or path[-1:] == ("chosen",):
         return True
     if len(path) > 1 and path[-2] == "numbers":
         return "bytes" not in path[-1]

@@ -93,11 +93,16 @@ def _origin(found: object) -> Origin | None:
 
 
 def _title(lines: Mapping[str, Mapping[int, float]]) -> str:
-    slopes = {way: slope for way, costs in lines.items() if (slope := seconds_a_block(costs)) is not None and slope > 0}
-    if not slopes:
+    slopes = {way: slope for way, costs in lines.items() if (slope := seconds_a_block(costs)) is not None}
+    if not any(slope > 0 for slope in slopes.values()):
         return "Seconds of the first call"
-    steepest = sorted(slopes, key=lambda way: -slopes[way])[:3]
-    return "Each further block: " + ", ".join(f"{seconds(slopes[way])} {way}" for way in steepest)
+    steepest = sorted(slopes.keys() - {"eager"}, key=lambda way: -slopes[way])[:3]
+    return "Each further block: " + ", ".join(f"{_each(slopes[way])} {way}" for way in steepest)
+
+
+def _each(slope: float) -> str:
+    """The seconds of a further block; clocks give a little less than none, too."""
+    return seconds(slope) if slope > 0 else "nothing"
 
 
 def _sentences(lines: Mapping[str, Mapping[int, float]]) -> list[str]:

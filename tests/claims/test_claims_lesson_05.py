@@ -97,6 +97,10 @@ def test_row_31_torch_puts_an_error_on_results_when_a_warm_up_or_a_recording_end
     assert manager.current_node is None
 
 
+def test_row_31_replays_that_were_kept_show_the_newest_numbers_without_an_error():
+    assert graphs_of("kept, replays").error == "ValueError: no error, and [7.0, 7.0, 7.0] instead of [3.0, 5.0, 7.0]"
+
+
 def test_row_31_marking_a_step_preserves_nothing_and_a_result_fed_back_is_overwritten():
     assert "overwritten" in graphs_of("kept, steps marked").error
     assert "overwritten" in graphs_of("fed back").error

@@ -9,7 +9,14 @@ def table(reports: list[dict]) -> str:
     rows = [row for report in reports for row in report["rows"]]
     torch = ", ".join(sorted({report["torch"] for report in reports}))
     return "\n".join(
-        [*_sources(rows, torch), *_lessons(rows), *_machine_code(rows), *_kernels(rows), *_placements(rows)]
+        [
+            *_sources(rows, torch),
+            *_lessons(rows),
+            *_machine_code(rows),
+            *_kernels(rows),
+            *_placements(rows),
+            *_clocks(rows, torch),
+        ]
     )
 
 
@@ -77,6 +84,12 @@ def _placements(rows: list[dict]) -> list[str]:
         off = ", ".join(f"{row['off']:.0e} over {row['backend']}" for row in ways)
         lines.append(f"| {name} | {'; '.join(made)} | {off} |")
     return [*head, *lines] if lines else []
+
+
+def _clocks(rows: list[dict], torch: str) -> list[str]:
+    said = [f"| {row.get('exercise', row['test'])} | {row['sentence']} |" for row in rows if "sentence" in row]
+    head = ["", f"| measured on the GPU itself, torch {torch} | what it came to |", "|---|---|"]
+    return [*head, *said] if said else []
 
 
 if __name__ == "__main__":

@@ -70,24 +70,27 @@ def twelve_sizes(device):
     return several(device, plain, *(1000 * n for n in range(1, 13)), repeat=2)
 
 
-def keep(change):
-    """Three steps, each result kept as `change` gives it back, then read."""
+def compared(read, own):
+    """Raises ValueError with both if numbers were read that are not a result's own, without torch's saying so."""
+    if read != own:
+        raise ValueError(f"no error, and {read} instead of {own}")
+
+
+def keep(change, warm=0, before=lambda: None):
+    """After `warm` calls three steps, each result kept as `change` gives it back; then all are read and compared."""
 
     def use(compiled, args):
-        kept = []
-        for _ in range(3):
-            kept.append(change(compiled(*args)))
-        return sum(float(one.sum()) for one in kept)
+        for _ in range(warm):
+            compiled(*args)
+        batches, kept = [args[0] * n for n in (1, 2, 3)], []
+        for batch in batches:
+            before()
+            kept.append(change(compiled(batch)))
+        compared(
+            [one.double().mean().item() for one in kept], [change(plain(b)).double().mean().item() for b in batches]
+        )
 
     return use
-
-
-def marked(compiled, args):
-    kept = []
-    for _ in range(3):
-        torch.compiler.cudagraph_mark_step_begin()
-        kept.append(compiled(*args))
-    return sum(float(one.sum()) for one in kept)
 
 
 def kept(use):
@@ -134,10 +137,15 @@ WORKLOADS = {
     "data decides a size": case(data_dependent, "nonzero()", "skips"),
     "reads a number": case(item, "sum().item() inside", "skips"),
     "kept": case(kept(keep(lambda out: out)), "three results kept as they are", "kept"),
+    "kept, replays": case(kept(keep(lambda out: out, warm=2)), "three replays kept as they are", "kept"),
     "kept, cloned": case(kept(keep(torch.clone)), "three results cloned", "kept"),
     "kept, moved to the CPU": case(kept(keep(lambda out: out.cpu())), "three results moved to the CPU", "kept"),
     "kept, reduced": case(kept(keep(lambda out: out.sum())), "of three results the sum", "kept"),
-    "kept, steps marked": case(kept(marked), "cudagraph_mark_step_begin() before each", "kept"),
+    "kept, steps marked": case(
+        kept(keep(lambda out: out, before=torch.compiler.cudagraph_mark_step_begin)),
+        "cudagraph_mark_step_begin() before each",
+        "kept",
+    ),
     "fed back": case(fed_back, "each result is the next input", "kept"),
     **{f"{n} MiB": case(memory(n), f"an input and a result of {n} MiB", "memory") for n in (1, 8, 64)},
     "8 then 64 MiB": case(memory(8, 64), "two sizes, the larger later", "memory"),
