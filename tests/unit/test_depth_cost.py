@@ -21,7 +21,7 @@ MINE = {"whole": {2: 2.0, 4: 4.0, 8: 8.0}, "regional": {2: 1.0, 4: 1.0, 8: 1.0}}
 def test_the_text_says_what_each_further_block_costs():
     view = depth_cost(MINE, "this laptop")
     assert view.text.splitlines() == [
-        "Each further block: 1.00 s whole",
+        "Each further block: 1.00 s whole, nothing regional",
         "whole: 2.00 s at 2, 4.00 s at 4, 8.00 s at 8 blocks; about 1.00 s for each further block.",
         "regional: 1.00 s at 2, 1.00 s at 4, 1.00 s at 8 blocks; nothing more for a further block.",
         "(this laptop)",

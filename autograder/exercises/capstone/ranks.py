@@ -64,7 +64,7 @@ def judge(asked: Values, found: Values) -> str:
         raise NotYet(LABEL, away, f"at most {ERROR:.0e} is stated", "Look at what adds up gradients, and at the rate.")
     for rank, result in enumerate(found["results"]):
         _losses(rank, result["losses"], exact.losses)
-    return f"no break; weights and loss of one process on both ranks: {met(found)}"
+    return f"no break; weights and loss of one process: {met(found)}"
 
 
 def _losses(rank: int, losses: list[Any], exact: list[float]) -> None:
