@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,10 @@ from autograder.exercise import Exercise
 from autograder.exercises import of_lesson
 from autograder.grading import cells
 from autograder.grading.lease import gpu_lease, gpus_here
+from autograder.grading.picture import Facts
 from autograder.grading.referee import Question, Ruling, rule
 from autograder.grading.speed import bonus_of
-from autograder.grading.warm import ready_cache, wanted_facts
+from autograder.grading.warm import is_empty, is_ready, ready_cache, wanted_facts
 from autograder.grading_steps import mend_cells
 from autograder.preflight import Unreadable, read_submission
 from autograder.sandbox.bubble import Bubble
@@ -57,12 +58,31 @@ class Examiner:
         exercises = [exercise for exercise in of_lesson(lesson.name) if f"{exercise.name}_check" in checks]
         self._exercises = exercises
         self._questions = {exercise.name: Question.of(exercise) for exercise in exercises}
-        warm = ready_cache(cache, self._questions.values(), self.limits) if cache and isolated else None
-        self._wanted = wanted_facts(warm) if warm else {}
-        self._start = partial(Bubble, exercises, warm, gpu=gpus_here(), isolated=isolated)
-        self._bubble = self._start()
+        self._start = partial(Bubble, exercises, gpu=gpus_here(), isolated=isolated)
+        self._wanted: Mapping[str, Mapping[str, Facts]] = {}
+        self._bubble = self._with_cache(cache) if cache and isolated else self._start()
         self._ours: Bubble | None = None
         self._of_released: dict[str, Ruling] = {}
+
+    def _with_cache(self, cache: Path) -> Bubble:
+        """A sandbox with the trusted cache, and from then on `_start` gives no other.
+
+        Where the cache is not there yet, the sandbox starts beside whoever makes it, and is good if it stays empty.
+        """
+        early = None if is_ready(cache) else self._start()
+        try:
+            warm = ready_cache(cache, self._questions.values(), self.limits, bubble=early)
+        except BaseException:
+            if early:
+                early.close()
+            raise
+        self._wanted = wanted_facts(warm)
+        self._start = partial(self._start, cache=warm)
+        if early and is_empty(warm):
+            return early
+        if early:
+            early.close()
+        return self._start()
 
     def __enter__(self) -> Examiner:
         return self

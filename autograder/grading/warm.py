@@ -6,6 +6,7 @@ answer. Each job sees the cache read-only under a layer of its own; nothing that
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import json
@@ -34,15 +35,18 @@ MISTAKES = 3
 """Known mistakes that are compiled beforehand, for they serve as canaries."""
 
 
-def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits, *, answers: bool = True) -> Path:
+def ready_cache(
+    folder: Path, questions: Iterable[Question], limits: Limits, *, answers: bool = True, bubble: Bubble | None = None
+) -> Path:
     """`folder` with the cache in it, made if it is not there; whoever comes meanwhile waits. Older ones go.
 
-    Without `answers` it holds a first compile only, so that no job has to try the compiler out.
+    Without `answers` it holds a first compile only, so that no job has to try the compiler out. What is compiled is
+    compiled in `bubble`, a sandbox that has no cache and in which nobody's code ran, or in one of its own.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / DONE).exists():
+        if not is_ready(folder):
             for old in folder.parent.iterdir():
                 if old.is_dir():
                     shutil.rmtree(old)
@@ -50,7 +54,11 @@ def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits, *, 
                     old.unlink()
             folder.mkdir()
             every = list(questions)
-            with Bubble([question.exercise for question in every], gpu=gpus_here()) as bubble:
+            with (
+                contextlib.nullcontext(bubble)
+                if bubble
+                else Bubble([question.exercise for question in every], gpu=gpus_here())
+            ) as bubble:
                 found: dict[str, bytes] = {}
                 facts: dict[str, dict[str, Facts]] = {}
                 for question in every if answers else ():
@@ -66,6 +74,16 @@ def ready_cache(folder: Path, questions: Iterable[Question], limits: Limits, *, 
             folder.with_suffix(FACTS).write_text(json.dumps(facts))  # beside it, where no job looks
             (folder / DONE).touch()
     return folder
+
+
+def is_ready(folder: Path) -> bool:
+    """Whether `ready_cache` has nothing to do."""
+    return (folder / DONE).exists()
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether no right answer left anything in the compile caches, so that a sandbox is as good without this one."""
+    return all(one.name == DONE for one in folder.iterdir())
 
 
 def _require_values(question: Question, reported: Any) -> None:

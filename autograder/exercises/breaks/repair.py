@@ -54,7 +54,7 @@ def probe(answer: Answer, asked: Values) -> Values:
     found: Values = {}
     for name in NAMES:
         torch.compiler.reset()
-        fast = torch.compile(repaired[name], backend="aot_eager", fullgraph=True)
+        fast = torch.compile(repaired[name], backend="eager", fullgraph=True)  # the rules of cond are Dynamo's
         found[name] = {kind: _one(fast, x) for kind, x in asked.items()}
     return found
 

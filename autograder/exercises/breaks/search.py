@@ -154,7 +154,7 @@ def judge(asked: Values, found: Values) -> None:
 _START = "import torch\nfrom compilescope import observe\n"
 _FACTS = """
 def breaking_calls(model, x):
-    run = observe(torch.compile(model, backend="aot_eager"), x)
+    run = observe(torch.compile(model, backend="eager"), x)
     stops = [*run.breaks, *run.not_compiled]
     return {stop.source.function for stop in stops if stop.source}
 """
@@ -184,7 +184,7 @@ def breaking_calls(model, x):
             _START
             + """
 def breaking_calls(model, x):
-    run = observe(torch.compile(model, backend="aot_eager"), x)
+    run = observe(torch.compile(model, backend="eager"), x)
     return {stop.stack[0].function for stop in run.breaks}
 """,
             "said {",
@@ -193,7 +193,7 @@ def breaking_calls(model, x):
             _START
             + """
 def breaking_calls(model, x):
-    run = observe(torch.compile(model, backend="aot_eager"), x)
+    run = observe(torch.compile(model, backend="eager"), x)
     return {stop.source.function for stop in run.breaks[:1]}
 """,
             "the answer is",
@@ -202,7 +202,7 @@ def breaking_calls(model, x):
             _START
             + """
 def breaking_calls(model, x):
-    torch.compile(model, backend="aot_eager", fullgraph=True)(x)
+    torch.compile(model, backend="eager", fullgraph=True)(x)
     return set()
 """,
             "raised Unsupported",
@@ -212,7 +212,7 @@ def breaking_calls(model, x):
             + """
 def breaking_calls(model, x):
     try:
-        torch.compile(model, backend="aot_eager", fullgraph=True)(x)
+        torch.compile(model, backend="eager", fullgraph=True)(x)
     except Exception:
         pass
     return set()
@@ -223,7 +223,7 @@ def breaking_calls(model, x):
             _START
             + """
 def breaking_calls(model, x):
-    run = observe(torch.compile(model, backend="aot_eager"), x)
+    run = observe(torch.compile(model, backend="eager"), x)
     return {one.function for one in run.compiles}
 """,
             "said {",
@@ -249,7 +249,7 @@ def breaking_calls(model, x):
         + """
 def breaking_calls(model, x):
     with observe() as run:
-        torch.compile(model, backend="eager")(x)
+        torch.compile(model, backend="aot_eager")(x)
     return sorted({stop.source.function for stop in run.breaks if not stop.in_callee})
 """,
         _START  # each call alone: exactly those that do not become one graph without Python around it
@@ -260,7 +260,7 @@ def breaking_calls(model, x):
     names, where = [], type(model).forward.__globals__
     for name, call in [(n, f) for n, f in where.items() if inspect.isfunction(f)]:
         def alone(*args, call=call, name=name):
-            run = observe(torch.compile(call, backend="aot_eager"), *args)
+            run = observe(torch.compile(call, backend="eager"), *args)
             names.extend([name] if run.breaks or run.not_compiled else [])
             return run.result
         where[name] = alone
