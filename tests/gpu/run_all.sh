@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # What only a real GPU can show, in parts; what they find goes to $OUT as text, JSON and Markdown.
-#   run_all.sh [PART...]     course compare measure record repeat; these five when none is named
+#   run_all.sh [PART...]     course compare measure record modes repeat; these six when none is named
 #   course    every lesson solved and unsolved, each known mistake and right answer; seconds, GPU memory
 #   compare   pretended against real source; kernels of learners; facts of a live GPU
 #   measure   clocks, races, modes, hostile submissions: alone on a GPU
-#   record    assets/recorded anew, and which facts moved; benchmarks/gpu.md
+#   record    assets/recorded anew but for the modes, and which facts moved
+#   modes     the table of modes, steady states of all and what a workload lacked, and which facts moved
 #   repeat    solved lessons, each check 20 times, while another process keeps the GPU busy
 #   two       with two GPUs: lesson 6 and the capstone over NCCL, placements, parameters
 # Each fits into ten minutes on 16 cores and an H200. GPUS="0 1" spreads them over two.
@@ -83,23 +84,22 @@ clocks() { for name in timing races modes; do tests "clock-$name" "test_${name}_
 measure() { each clocks hostile; }
 
 again() { # OPTIONS...: recordings, one after the other
-  python3 -m compilescope.recorded --out "$OUT/recorded" "$@" >"$OUT/recorded-$1.txt" 2>&1 || status=1
+  mkdir -p "$OUT/recorded"
+  on 0 python3 -m compilescope.recorded --out "$OUT/recorded" "$@" >"$OUT/recorded-$1.txt" 2>&1 || status=1
 }
 
-lessons_2_and_8() { # all anew
-  again cuda_graphs relu_chain softmax_and_matmul
-  again depth --rounds assets/recorded/depth.json --anew --seconds 330
-}
-
-lesson_5() { # the modes that a workload lacked, with all others of it in turn
-  again modes --rounds assets/recorded/modes.json --seconds 400 --only "small network" "changing batch" \
-    "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16
-}
+which_moved() { python3 -m compilescope.recorded_moved assets/recorded "$OUT/recorded" | tee "$OUT/moved.txt"; }
 
 record() {
-  mkdir -p "$OUT/recorded"
-  each lessons_2_and_8 lesson_5
-  python3 -m compilescope.recorded_moved assets/recorded "$OUT/recorded" | tee "$OUT/moved.txt"
+  again cuda_graphs relu_chain softmax_and_matmul
+  again depth --rounds assets/recorded/depth.json --anew --seconds 330
+  which_moved
+}
+
+modes() {
+  again modes --rounds assets/recorded/modes.json --seconds 400 --only "small network" "changing batch" \
+    "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16
+  which_moved
 }
 
 repeat() { # 20 verdicts of each check: the lessons whose checks start processes in more notebooks, with fewer checks each
@@ -121,10 +121,10 @@ two() { # first what measures, alone
   cat "$OUT/course-nccl/course.md"
 }
 
-[ $# -gt 0 ] || set -- course compare measure record repeat
+[ $# -gt 0 ] || set -- course compare measure record modes repeat
 for part in "$@"; do
   began=$SECONDS
-  case $part in course | compare | measure | record | repeat | two) "$part" ;; *) echo "no part $part" && exit 2 ;; esac
+  case $part in course | compare | measure | record | modes | repeat | two) "$part" ;; *) echo "no part $part" && exit 2 ;; esac
   echo "== $part: $((SECONDS - began)) s"
 done
 if [ -d "$OUT/parts" ]; then

@@ -76,6 +76,18 @@ def test_listening_replaces_names_and_puts_them_back_with_the_last_listener():
     assert doors() == before
 
 
+def test_listening_waits_for_the_cache_of_algorithms_and_does_not_make_it(monkeypatch):
+    monkeypatch.setattr(select_algorithm, "_ALGORITHM_SELECTOR_CACHE", None)
+    begin = select_algorithm.AlgorithmSelectorCache.__init__
+    stop = gpu.listen(lambda *_: None)
+    assert select_algorithm._ALGORITHM_SELECTOR_CACHE is None
+    made = select_algorithm.get_algorithm_selector_cache()
+    assert len(made.feedback_saver_fns) == 1
+    stop()
+    assert made.feedback_saver_fns == []
+    assert select_algorithm.AlgorithmSelectorCache.__init__ is begin
+
+
 def test_feedback_savers_of_others_stay():
     def theirs(*_):
         pass
