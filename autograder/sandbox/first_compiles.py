@@ -37,7 +37,8 @@ def compile_each_kind() -> None:
             x = x + y.float() * number
         return torch.cat([x, x]).view(2, -1).sum(0)
 
-    block = torch.compile(Block(), backend="aot_eager")
+    with torch.random.fork_rng(devices=[]):  # whoever draws later draws what a fresh process would
+        block = torch.compile(Block(), backend="aot_eager")
     observe(block, torch.ones(2, 2))
     observe(lambda: block(torch.ones(2, 2, requires_grad=True))["y"].sum().backward())
     for fn in (branch, chosen):

@@ -52,6 +52,7 @@ def preload() -> None:
     """Import what every job needs and, where there is no GPU, compile, with a backend that leaves no thread."""
     import torch
 
+    from compilescope.torch_internals.counters import forget_counts
     from compilescope.torch_internals.warm import import_inductor
     from compilescope.torch_internals.whole_process import settings_as_they_are
 
@@ -65,6 +66,7 @@ def preload() -> None:
             shutil.copytree(TRUSTED, CACHE, dirs_exist_ok=True)
             exec(FIRST_COMPILE, {})
     torch.compiler.reset()
+    forget_counts()
     SHELLS.append(fresh_shell())
     KEPT.append(Kept())
     PUT_BACK.append(settings_as_they_are())

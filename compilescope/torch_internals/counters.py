@@ -12,3 +12,12 @@ def graphs_captured() -> int:
     """
     utils = sys.modules.get("torch._dynamo.utils")
     return int(utils.counters["stats"]["unique_graphs"]) if utils else 0
+
+
+def forget_counts() -> None:
+    """Torch's own counts of what was compiled begin anew in this process.
+
+    Leans on ``torch._dynamo.utils.counters``, a dict of Counters (2.11 to 2.15).
+    """
+    if utils := sys.modules.get("torch._dynamo.utils"):
+        utils.counters.clear()

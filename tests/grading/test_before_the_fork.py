@@ -20,10 +20,11 @@ FIRST_COMPILE = """
 import json, sys
 import torch
 from compilescope import observe
-before = set(sys.modules)
+from torch._dynamo.utils import counters
+counted, before = sum(map(len, counters.values())), set(sys.modules)
 run = observe(torch.compile(lambda x: x.relu().sum() * 2, backend="aot_eager"), torch.ones(3, requires_grad=True))
 run.result.backward()
-print(json.dumps([len(run.compiles), sorted(set(sys.modules) - before)]))
+print(json.dumps([len(run.compiles), counted, sorted(set(sys.modules) - before)]))
 """
 DESCRIPTORS = """
 import json, os
@@ -38,8 +39,11 @@ print(json.dumps(held))
 THREADS = """
 import os, torch
 from autograder.sandbox import inside
+with torch.random.fork_rng(devices=[]):
+    first = torch.rand(4)
 inside.preload()
-print(torch.cuda.is_initialized(), len(os.listdir("/proc/self/task")))
+drawn = torch.rand(4)
+print(torch.cuda.is_initialized(), len(os.listdir("/proc/self/task")), torch.equal(drawn, first))
 """
 
 
@@ -60,9 +64,9 @@ def bubble(sandbox):
         yield bubble
 
 
-def test_a_job_imports_nothing_for_its_first_compile(bubble):
-    compiles, imported = printed(bubble, FIRST_COMPILE)
-    assert compiles == 1
+def test_a_job_imports_nothing_for_its_first_compile_and_finds_nothing_counted(bubble):
+    compiles, counted, imported = printed(bubble, FIRST_COMPILE)
+    assert (compiles, counted) == (1, 0)
     assert imported == []
 
 
@@ -74,7 +78,7 @@ def test_a_job_holds_no_descriptor_of_the_grader_or_of_a_job_beside_it(bubble):
     assert sum(one.startswith("socket:") for one in held) == 1
 
 
-def test_no_thread_and_no_gpu_is_begun_before_the_fork():
+def test_no_thread_and_no_gpu_is_begun_before_the_fork_and_nothing_drawn():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", THREADS],
         env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
@@ -82,7 +86,7 @@ def test_no_thread_and_no_gpu_is_begun_before_the_fork():
         text=True,
         timeout=200,
     )
-    assert done.stdout.split() == ["False", "1"], done.stderr[-2000:]
+    assert done.stdout.split() == ["False", "1", "True"], done.stderr[-2000:]
 
 
 class Box:
