@@ -96,6 +96,7 @@ def run(descriptors: Sequence[int], folder: str = "/tmp/work") -> None:
     if doors:
         from autograder.sandbox import kernel_inside
 
+        type(SHELLS.pop()).clear_instance()  # a kernel has a shell of its own kind
         kernel_inside.serve(grader, socket.socket(fileno=doors[0]), order["kernel"])
         return
     kept, shell = KEPT[-1], SHELLS[-1]
