@@ -189,7 +189,10 @@ def test_a_sandbox_in_which_a_right_answer_gives_no_values_grades_nobody(tmp_pat
     from autograder.sandbox.limits import Limits
     from autograder.sandbox.required import SandboxError
 
-    class NoBubble(list):
+    class NoBubble:
+        def __init__(self, *_, **__):
+            pass
+
         def __enter__(self):
             return self
 
