@@ -91,9 +91,12 @@ def own_cells(cells: Sequence[Cell], released: NotebookNode) -> set[int]:
     return {cell.place for cell in cells if cell.source.strip() not in known}
 
 
-@functools.lru_cache(maxsize=4096)  # most cells of a class are the same
 def _names(source: str) -> tuple[frozenset[str], ...]:
-    """`fresh`, `changes`, `now`, `later` of a cell's source."""
+    """`fresh`, `changes`, `now`, `later` of a cell's source; most cells of a class are the same, and short."""
+    return _remembered(source) if len(source) < SHORT else _read(source)
+
+
+def _read(source: str) -> tuple[frozenset[str], ...]:
     from IPython.core.inputtransformer2 import TransformerManager
 
     try:
@@ -106,6 +109,11 @@ def _names(source: str) -> tuple[frozenset[str], ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return (frozenset(),) * 4
     return fresh, bound - fresh, frozenset(used) - fresh | _reused(tree, fresh), later - fresh
+
+
+_remembered = functools.lru_cache(maxsize=2048)(_read)
+SHORT = 20_000
+"""Characters of a cell whose names are remembered: a class of huge ones must not fill the memory."""
 
 
 def _fresh(statement: ast.stmt) -> set[str]:

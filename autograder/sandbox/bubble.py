@@ -97,7 +97,7 @@ def environment(gpu: bool) -> dict[str, str]:
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
-        # A compile gives 100 MB back and takes them anew, page by page, a quarter of its time: glibc may keep them.
+        # Else each compile gives its memory back, and the next one takes it anew, page by page.
         "MALLOC_TRIM_THRESHOLD_": "1000000000",
         "MALLOC_MMAP_THRESHOLD_": "64000000",
         "MALLOC_TOP_PAD_": "64000000",

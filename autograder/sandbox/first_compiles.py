@@ -1,7 +1,7 @@
 """One compile of each kind, in the process that jobs are forked from: what a first one finds out, every job then knows.
 
-A first compile fills tables of torch's and of ours, half a second of each job otherwise. Nothing that is compiled here
-has to do with any exercise, and no thread is left, so that a fork is safe.
+A first compile fills tables of torch's and of ours, which takes longer than most compiles after it. Nothing that is
+compiled here has to do with any exercise, and no thread is left, so that a fork is safe.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 
 from autograder.build import lesson_named
 from autograder.exercises import find
-from autograder.grading import examiner, warm
+from autograder.grading import cells, examiner, warm
 from autograder.grading.referee import Ruling
 from autograder.sandbox.bubble import Bubble
 from autograder.sandbox.limits import Limits
@@ -87,6 +87,14 @@ def test_no_thread_and_no_gpu_is_begun_before_the_fork_and_nothing_drawn():
         timeout=200,
     )
     assert done.stdout.split() == ["False", "1", "True"], done.stderr[-2000:]
+
+
+def test_of_huge_cells_no_names_are_kept_in_memory():
+    cells._remembered.cache_clear()
+    huge = cells._names("x = 1\n" * cells.SHORT)
+    assert cells._remembered.cache_info().currsize == 0
+    assert cells._names("x = 1") == huge
+    assert cells._remembered.cache_info().currsize == 1
 
 
 class Box:

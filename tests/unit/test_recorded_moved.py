@@ -37,6 +37,15 @@ def test_a_recording_whose_times_all_moved_has_moved_no_fact(path):
     assert list(moved(old, new)) == []
 
 
+def test_who_wins_autotuning_is_a_matter_of_time_and_who_takes_part_a_fact():
+    race = {"autotuning": [{"choices": [{"name": "a", "time_us": 1.0}, {"name": "b", "time_us": 2.0}], "chosen": "a"}]}
+    other = copy.deepcopy(race)
+    other["autotuning"][0]["chosen"] = "b"
+    assert list(moved(race, other)) == []
+    other["autotuning"][0]["choices"].pop()
+    assert len(list(moved(race, other))) == 1
+
+
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_each_fact_that_moves_is_named_and_no_other(path):
     old = json.loads(path.read_text())
