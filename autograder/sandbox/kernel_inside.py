@@ -16,12 +16,15 @@ import json
 import os
 import socket
 import struct
+import sys
 import textwrap
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from autograder.sandbox.limits import Limits
 
 _PORT = struct.Struct("<I")
 LONGEST_START = 120.0
@@ -55,7 +58,31 @@ def serve(grader: socket.socket, doors: socket.socket, connection: dict[str, Any
 
     app = IPKernelApp.instance()
     app.initialize(["-f", str(file), "--HistoryManager.enabled=False"])
+    hold_back([sys.stdout, sys.stderr], Limits().output)
     app.start()
+
+
+def hold_back(streams: list[Any], most: int) -> None:
+    """Let these streams take `most` characters together; a program that prints on waits from then on.
+
+    The grader outside counts too, and ends it once it has heard them all. Without this wait a program that prints
+    faster than anybody reads would fill its memory, and be told so.
+    """
+    left = most
+
+    def held(write: Callable[[str], Any]) -> Callable[[str], Any]:
+        def metered(text: str) -> Any:
+            nonlocal left
+            written = write(text)
+            left -= len(text)
+            if left < 0:
+                threading.Event().wait()
+            return written
+
+        return metered
+
+    for stream in streams:
+        stream.write = held(stream.write)
 
 
 def checker(grader: socket.socket) -> Callable[..., None]:

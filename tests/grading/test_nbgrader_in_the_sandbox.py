@@ -1,12 +1,15 @@
 """Plain `nbgrader autograde`: the same sandbox, the same scores, and verdicts that come from outside the notebook."""
 
 import hashlib
+import io
 import subprocess
 import sys
+import threading
 
 import nbformat
 import pytest
 
+from autograder.sandbox.kernel_inside import hold_back
 from classroom import LESSON, cell_of, solve, unsolved
 from honest import TWO_EXERCISES, WRONG_1, WRONG_3, hand_in
 
@@ -147,6 +150,22 @@ def test_a_gigabyte_of_output_is_cut_and_said_and_costs_no_points(graded):
     path = graded.root / "work" / "autograded" / "prints" / LESSON / "basic_compile.ipynb"
     assert path.stat().st_size < 1_000_000
     assert sentence in path.read_text()
+
+
+def test_a_program_that_prints_faster_than_anybody_reads_waits_for_the_grader():
+    streams = [io.StringIO(), io.StringIO()]
+    hold_back(streams, most=50)
+
+    def prints():
+        for _ in range(1000):
+            for stream in streams:
+                print("x" * 9, file=stream)
+
+    thread = threading.Thread(target=prints, daemon=True)
+    thread.start()
+    thread.join(timeout=1)
+    assert thread.is_alive()
+    assert 50 < sum(len(stream.getvalue()) for stream in streams) <= 60
 
 
 def test_a_notebook_that_takes_longer_than_it_may_ends_and_keeps_what_was_judged_before(waited):
