@@ -23,6 +23,7 @@ import torch.distributed as dist
 from compilescope import ranks_send
 from compilescope.facts import Run
 from compilescope.facts_ranks import Happening, Rank, Ranks
+from compilescope.rank_fork import Forked
 from compilescope.ranks_failed import RankError, failure_of, log_of
 from compilescope.ranks_send import NotSendableError
 from compilescope.waiting import waiting_for
@@ -132,7 +133,8 @@ class _Template:
     """The process that ranks are forked from: started at the first call, ended with this process or when idle."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str] | Forked | None = None
+        self._is_ready = False
         self._answers: SimpleQueue[str] = SimpleQueue()
         self._lock = threading.Lock()
         atexit.register(self.end)
@@ -151,24 +153,32 @@ class _Template:
                 raise
             return str(json.loads(answer)["ended"]) if answer else "gone"
 
+    def fork_now(self) -> None:
+        """Start it as a fork of this process as it is now."""
+        with self._lock:
+            self.end()
+            self._process = Forked(_settings())
+
+    def _is_there(self) -> bool:
+        process = self._process
+        return bool(process and process.poll() is None and process.stdin and not process.stdin.closed)
+
     def _ready(self, say: Callable[[str], None]) -> None:
-        if self._process and self._process.poll() is None and self._process.stdin and not self._process.stdin.closed:
+        if self._is_ready and self._is_there():
             return
-        self.end()
-        here = str(Path(__file__).parents[1])
-        path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-        # Nobody may use CUDA and then be forked, so this process never sees a GPU; ranks for NCCL are no forks.
-        settings = {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+        if not self._is_there():
+            self.end()
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "compilescope.rank_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=os.environ | _settings(),
+                start_new_session=True,  # an interrupt of the notebook must not reach it half-way
+            )
+        assert self._process
         self._answers = SimpleQueue()
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "compilescope.rank_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=os.environ | settings,
-            start_new_session=True,  # an interrupt of the notebook must not reach it half-way
-        )
         threading.Thread(target=_pump, args=(self._process, self._answers), daemon=True).start()
         try:
             if self._answer(lambda: say("Python starts and imports torch")) != "ready":
@@ -178,6 +188,7 @@ class _Template:
         except BaseException:
             self.end()
             raise
+        self._is_ready = True
 
     def _answer(self, meanwhile: Callable[[], None]) -> str:
         """The next line of the process; empty if it ended."""
@@ -194,7 +205,7 @@ class _Template:
 
     def end(self) -> None:
         """End the process, and with it all ranks there are."""
-        process, self._process = self._process, None
+        process, self._process, self._is_ready = self._process, None, False
         if process is None:
             return
         with contextlib.suppress(OSError, ValueError):
@@ -210,7 +221,14 @@ class _Template:
                 process.stdout.close()
 
 
-def _pump(process: subprocess.Popen[str], answers: SimpleQueue[str]) -> None:
+def _settings() -> dict[str, str]:
+    here = str(Path(__file__).parents[1])
+    path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    # Nobody may use CUDA and then be forked, so this process never sees a GPU; ranks for NCCL are no forks.
+    return {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+
+
+def _pump(process: subprocess.Popen[str] | Forked, answers: SimpleQueue[str]) -> None:
     with contextlib.suppress(OSError, ValueError):
         for line in process.stdout or ():
             answers.put(line.strip())
@@ -218,6 +236,14 @@ def _pump(process: subprocess.Popen[str], answers: SimpleQueue[str]) -> None:
 
 
 _template = _Template()
+
+
+def fork_rank_process() -> None:
+    """Fork the process that ranks are forked from now, for calls of `on_ranks` to come: no import is waited for.
+
+    Only for a process that has no thread yet and in which no learner's code ran: ranks find torch as it is here.
+    """
+    _template.fork_now()
 
 
 def end_ranks() -> None:

@@ -30,6 +30,8 @@ def main_grade(args: argparse.Namespace) -> int:
     os.chdir(lesson.root)
     if not args.no_sandbox and not args.scheduler:  # a worker elsewhere says what it lacks
         require_sandbox()
+    if not args.scheduler:
+        pool.start_early()
     students = submissions(lesson, args.only)
     journal = Journal(lesson)
     with journal.held():

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.forkserver
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -67,8 +68,16 @@ def workers_that_fit(limits: Limits) -> int:
     return cores
 
 
+def start_early() -> None:
+    """Begin to import what a worker needs, in the process that workers are forked from, while the caller goes on."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    multiprocessing.set_forkserver_preload(["autograder.grading.examiner"])
+    multiprocessing.forkserver.ensure_running()
+
+
 def examine_all(lesson: Lesson, tasks: Iterable[Task], settings: Settings) -> Iterator[tuple[Task, Any]]:
     """Grade all `tasks`; results as they come. A worker that dies is replaced, and its task tried again."""
+    start_early()
     left = deque(tasks)
     tried: Counter[str] = Counter()
     workers = [_Worker(lesson, settings) for _ in range(min(settings.workers, len(left)))]
@@ -102,7 +111,7 @@ class _Worker:
         self._begin()
 
     def _begin(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, self.lesson, self.settings), daemon=True)
         self.process.start()
@@ -141,7 +150,6 @@ class _Worker:
 
 def _work(pipe: Any, lesson: Lesson, settings: Settings) -> None:
     """The worker: one task after the other until the pipe closes."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     from autograder.errors import CourseError
     from autograder.grading.examiner import Examiner
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.sandbox import inside, namespaces
+from autograder.sandbox.huge_pages import gather_into_huge_pages
 from autograder.sandbox.limits import Limits
 
 LOOK_EVERY = 0.1
@@ -31,6 +32,7 @@ def main() -> None:
     """Serve jobs until the grader closes the control socket."""
     control = socket.socket(fileno=int(sys.argv[1]))
     inside.preload()
+    gather_into_huge_pages()
     namespaces.hide_memory()
     control.send(json.dumps({"ready": True}).encode())
     serve(control)

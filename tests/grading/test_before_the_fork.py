@@ -2,8 +2,10 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,38 @@ drawn = torch.rand(4)
 print(torch.cuda.is_initialized(), len(os.listdir("/proc/self/task")), torch.equal(drawn, first))
 """
 
+TIMES_GUARDS = """
+import json, torch
+print(json.dumps(torch._dynamo.guards.profile_guard_manager(None, None, 1)))
+"""
+HUGE_PAGES = """
+import json, pathlib
+from autograder.sandbox.huge_pages import gather_into_huge_pages
+held = [bytes([number]) * (16 << 20) for number in range(4)]
+gather_into_huge_pages()
+rollup = pathlib.Path("/proc/self/smaps_rollup").read_text().splitlines()
+huge = [int(line.split()[1]) << 10 for line in rollup if line.startswith("AnonHugePages")]
+print(json.dumps([sum(huge), [len(one) for one in held], [set(one) == {number} for number, one in enumerate(held)]]))
+"""
+WORKER = """
+import json, multiprocessing, sys
+from autograder.grading import pool
+pool.start_early()
+here, theirs = multiprocessing.Pipe()
+told = "import sys; pipe.send([name in sys.modules for name in ('torch', 'autograder.grading.examiner')])"
+worker = multiprocessing.get_context("forkserver").Process(target=exec, args=(told, {"pipe": theirs}))
+worker.start()
+print(json.dumps([here.recv(), "torch" in sys.modules]))
+worker.join()
+"""
+
+
+def said_by_a_process(code):
+    """What a program prints in a Python of its own."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
 
 def printed(bubble, code):
     """What a cell prints in a job of its own."""
@@ -68,6 +102,23 @@ def test_a_job_imports_nothing_for_its_first_compile_and_finds_nothing_counted(b
     compiles, counted, imported = printed(bubble, FIRST_COMPILE)
     assert (compiles, counted) == (1, 0)
     assert imported == []
+
+
+def test_a_job_does_not_time_its_guards(bubble):
+    assert printed(bubble, TIMES_GUARDS) == 0
+
+
+def test_memory_in_huge_pages_holds_what_it_held():
+    huge, sizes, same = said_by_a_process(HUGE_PAGES)
+    assert sizes == [16 << 20] * 4
+    assert all(same)
+    release = tuple(int(part) for part in platform.release().split(".")[:2])
+    if platform.machine() == "x86_64" and release >= (6, 1) and Path("/sys/kernel/mm/transparent_hugepage").is_dir():
+        assert huge >= 32 << 20
+
+
+def test_a_worker_is_forked_from_a_process_that_has_imported_torch_and_the_command_imports_none():
+    assert said_by_a_process(WORKER) == [[True, True], False]
 
 
 def test_a_job_holds_no_descriptor_of_the_grader_or_of_a_job_beside_it(bubble):

@@ -1,5 +1,7 @@
 """What names a grading: a change in anything that a verdict depends on grades a class anew."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from autograder.build import lesson_named
 from autograder.grading import stamp
 
 ROOT = Path(__file__).parents[2]
+NAMED = "stamp.stamp_of(lesson_named('3')); print('torch' in sys.modules)"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,12 @@ def test_a_verdict_depends_on_these_sources(lesson, path):
     assert ROOT / path in found
     assert all(one.exists() for one in found)
     assert ROOT / "autograder/exercises/lesson_02.py" not in found
+
+
+def test_what_judges_is_found_without_importing_torch():
+    code = f"import sys; from autograder.build import lesson_named; from autograder.grading import stamp; {NAMED}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_another_torch_and_another_secret_grade_anew(monkeypatch):
