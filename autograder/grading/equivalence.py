@@ -48,6 +48,7 @@ OPEN: Mapping[str, tuple[Open, ...]] = {
     "basic_1": (
         Open(("run",), "Symbolic sizes are as good as fixed ones; numbers and the number of graphs are judged."),
     ),
+    "dist_1": (Open(("runs.*",), "Symbolic sizes are as good as fixed ones; weights, breaks and graphs are judged."),),
     "breaks_7": (
         Open(("*.run",), "With which comparison it picks is its own choice: where they differ, both rows are x."),
     ),

@@ -79,10 +79,10 @@ class Measurement:
         self._questions: dict[int, Question] = {}
         self._facts: dict[tuple[str, int], Any] = {}
 
-    def graded(self, code: str, seed: int | None = None) -> tuple[bool, str, Any]:
+    def graded(self, code: str, seed: int | None = None, limits: Limits | None = None) -> tuple[bool, str, Any]:
         """Whether `code` passes, the sentence, and the facts that it was judged on; without a seed a fresh draw."""
         question = self._question(seed) if seed is not None else Question.of(self.exercise)
-        job = self.bubble.start(self.limits)
+        job = self.bubble.start(limits or self.limits)
         try:
             job.send({"cells": [code], **question.order})
             answer = heard(job, OUTCOMES)
@@ -102,7 +102,7 @@ class Measurement:
         differ = list(differing(facts, self._facts_of(original, seed), left_open))
         missed = 1
         for other in range(1001, 1001 + DRAWS):
-            passed, sentence, facts = self.graded(mutant, other)
+            passed, sentence, facts = self.graded(mutant, other, LIMITS)  # it ended once: on a busy machine it is slow
             missed += passed
             if passed:
                 differ += differing(facts, self._facts_of(original, other), left_open)

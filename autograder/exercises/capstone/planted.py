@@ -98,6 +98,18 @@ def stream_drawn(draw: Draw) -> list[torch.Tensor]:
     return [letters_drawn(draw, *shape) for shape in zip(rows, lengths, strict=True)]
 
 
+def corner_drawn(draw: Draw) -> torch.Tensor:
+    """Letters of one row that is as long as a text may be, int64 [1, 64]."""
+    return letters_drawn(draw, 1, 64)
+
+
+def plainly(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    """What a model, compiled or not, gives when it is run as it is written."""
+    with torch.compiler.set_stance("force_eager"), torch.no_grad():
+        scores: torch.Tensor = model(ids)
+    return scores
+
+
 def size_drawn(draw: Draw, depth: int, limit: float | None = None) -> Values:
     """A model by its sizes and seed; no clipping unless `limit` says where."""
     return {"width": 4 * draw.size(2, 4), "depth": depth, "limit": limit, "seed": draw.size(0, 10**6)}

@@ -14,8 +14,10 @@ from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Not
 from autograder.exercises.capstone.planted import (
     START,
     blocks_outside,
+    corner_drawn,
     gpt_of,
     letters_drawn,
+    plainly,
     same_keys,
     size_drawn,
     stream_drawn,
@@ -31,11 +33,12 @@ LABEL = "ready(model)"
 
 
 def ask(draw: Draw) -> Values:
-    """Three blocks with a limit that some calls meet, a stream of seven shapes, and three batches."""
+    """Three blocks with a limit that some calls meet, a stream of seven shapes, the longest row, and three batches."""
     even, length = 2 * draw.size(2, 3), draw.size(6, 10)
     return {
         **size_drawn(draw, depth=3, limit=draw.number(1.8, 2.2)),
         "stream": stream_drawn(draw),
+        "corner": corner_drawn(draw),
         "text": [letters_drawn(draw, even, length + 1) for _ in range(3)],
         "rate": draw.number(0.05, 0.15),
     }
@@ -64,13 +67,15 @@ def probe(answer: Answer, asked: Values) -> Values:
     with beside(asked["stream"][0]):
         model = _made(answer.ready, asked, here)
         runs = serve(model, terms.stream)
+        clips = [int(block.clips) for block in model.blocks if isinstance(getattr(block, "clips", None), torch.Tensor)]
         with torch.no_grad():
             outside = list(eager_operations(model, terms.stream[1]))
-        clips = [int(block.clips) for block in model.blocks if isinstance(getattr(block, "clips", None), torch.Tensor)]
+        corner = plainly(model, asked["corner"])
         trained = train(_made(answer.ready, asked, here), terms)
     found: Values = {
         "stream": runs,
         "results": [run.result for run in runs],
+        "corner": corner,
         "outside": outside,
         "clips": clips,
         "keys": list(model.state_dict()),
@@ -98,17 +103,24 @@ def judge(asked: Values, found: Values) -> str:
         exact = train(gpt_of(asked).double(), terms)
     with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
         for ids, got in zip(terms.stream, found["results"], strict=True):
-            shape = " × ".join(map(str, ids.shape))
-            same_numbers(f"The model on {shape} letters", got, plain(ids), torch.float32)
+            _same_scores(ids, got, plain)
+        clips = [int(block.clips) for block in plain.blocks]
+        _same_scores(asked["corner"], found["corner"], plain)
     same_keys(LABEL, found["keys"], asked)
     for clause in _clauses(asked, found, terms, exact):
         if not clause.kept:
             look = f"Look at this: {' '.join(clause.why.split()[:14])}" if clause.why else ""
             raise NotYet(f"{LABEL}, {clause.name}:", clause.found, f"{clause.wanted} is the contract", look)
     blocks_outside(LABEL, found["outside"])
-    if sum(found["clips"]) == 0 and any(bool(block.clips) for block in plain.blocks):
-        raise NotYet("block.clips", "counts nothing any more", "the count stays", "Look at tame.")
+    if found["clips"] != clips:
+        counted = f"counts {found['clips']} clips, block by block" if any(found["clips"]) else "counts nothing any more"
+        raise NotYet("block.clips", counted, f"{clips} is right", "Look at tame.")
     return "each clause is kept"
+
+
+def _same_scores(ids: torch.Tensor, got: Any, plain: Any) -> None:
+    shape = " × ".join(map(str, ids.shape))
+    same_numbers(f"The model on {shape} letters", got, plain(ids), torch.float32)
 
 
 def _clauses(asked: Values, found: Values, terms: Terms, exact: Trained) -> list[Clause]:

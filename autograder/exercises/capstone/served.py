@@ -9,7 +9,9 @@ from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Not
 from autograder.exercises.capstone.planted import (
     START,
     answered_of,
+    corner_drawn,
     exact_scores,
+    plainly,
     same_keys,
     size_drawn,
     stream_drawn,
@@ -22,8 +24,8 @@ LABEL = "Served"
 
 
 def ask(draw: Draw) -> Values:
-    """A block that clips nothing, and a stream of seven shapes."""
-    return {**size_drawn(draw, depth=1), "stream": stream_drawn(draw)}
+    """A block that clips nothing, a stream of seven shapes, and one row of the longest text."""
+    return {**size_drawn(draw, depth=1), "stream": stream_drawn(draw), "corner": corner_drawn(draw)}
 
 
 def probe(answer: Answer, asked: Values) -> Values:
@@ -39,9 +41,11 @@ def probe(answer: Answer, asked: Values) -> Values:
     with beside(stream[0]), torch.no_grad():
         runs = [observe(model, ids) for ids in stream]
         outside = list(eager_operations(model, stream[1]))
+        corner = plainly(model, asked["corner"])
     return {
         "runs": runs,
         "results": [run.result for run in runs],
+        "corner": corner,
         "outside": outside,
         "keys": list(model.state_dict()),
     }
@@ -49,7 +53,7 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 def judge(asked: Values, found: Values) -> str:
     """Numbers as in float64; the first two calls compile, no other; everything is in the graph; plain keys."""
-    for ids, got in zip(asked["stream"], found["results"], strict=True):
+    for ids, got in zip([*asked["stream"], asked["corner"]], [*found["results"], found["corner"]], strict=True):
         shape = " × ".join(map(str, ids.shape))
         same_numbers(f"Served on {shape} letters", got, exact_scores(asked, ids), torch.float32)
     same_keys(LABEL, found["keys"], asked)

@@ -24,14 +24,15 @@ LABEL = "tame(block, x)"
 
 
 def ask(draw: Draw) -> Values:
-    """A limit, and inputs of which the first is beyond it, the second is not, the others by chance."""
-    asked = size_drawn(draw, depth=1, limit=draw.number(2.0, 5.0))
+    """A limit, and inputs: beyond it, within it, by chance, beyond it below zero only, and one that just reaches it."""
+    asked = size_drawn(draw, depth=1, limit=draw.size(8, 20) / 4)  # a number that float32 has
+    within, beyond = (0.3, 0.8), (1.5, 3.0)
     inputs = []
-    for beyond in (True, False, draw.choice((True, False)), True):
+    for reach in (beyond, within, draw.choice((beyond, within)), beyond, beyond):
         x = draw.tensor(3, 5, asked["width"])
-        inputs.append(
-            x * (asked["limit"] * draw.number(*((1.5, 3.0) if beyond else (0.3, 0.8))) / float(x.abs().max()))
-        )
+        inputs.append(x * (asked["limit"] * draw.number(*reach) / float(x.abs().max())))
+    inputs[3] = -inputs[3].abs()
+    inputs[4] = inputs[4].clamp(-asked["limit"], asked["limit"])
     return {**asked, "inputs": inputs}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -77,12 +78,20 @@ def _search(sizes: list[int], wanted: int, first: bool, overflowing: bool) -> fl
     return 25
 
 
+def _divided(sizes: list[int], wanted: int) -> float:
+    """What a division finds that forgets that the first bucket has a layer already."""
+    layers = len(sizes)
+    fits = [together for together in range(1, layers + 1) if 1 + math.ceil(layers / together) == wanted]
+    return max(1.0, sizes[0] / MIB * fits[0] - 0.1) if fits else 25
+
+
 _GUESSES: tuple[Callable[[list[int], int], float], ...] = (
     lambda sizes, wanted: max(1.0, sum(sizes) / wanted / MIB),
     lambda sizes, wanted: 25,
     lambda sizes, wanted: wanted,
     lambda sizes, wanted: _search(sizes, wanted, first=False, overflowing=False),
     lambda sizes, wanted: _search(sizes, wanted, first=True, overflowing=True),
+    _divided,
 )
 """Wrong rules; inputs are drawn until none of them is right by chance."""
 

@@ -43,8 +43,8 @@ _READS = {
 
 
 def ask(draw: Draw) -> Values:
-    """Three models by source: in two of them one attribute that differs is read, in one none is."""
-    guilty = [draw.choice(["number", "flag"]), "text", "clean"]
+    """Four models by source: in three of them one attribute that differs is read, in one none is."""
+    guilty = ["number", "flag", "text", "clean"]
     width = draw.size(3, 8)
     cases = []
     for reads in shuffled(draw, guilty):
