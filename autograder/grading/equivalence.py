@@ -49,6 +49,14 @@ OPEN: Mapping[str, tuple[Open, ...]] = {
         Open(("run",), "Symbolic sizes are as good as fixed ones; numbers and the number of graphs are judged."),
     ),
     "dist_1": (Open(("runs.*",), "Symbolic sizes are as good as fixed ones; weights, breaks and graphs are judged."),),
+    "basic_6": (
+        Open(("runs.*",), "Symbolic sizes are as good as fixed ones; a loss may still hold its graph. Steps are judged."),
+    ),
+    "breaks_4": (Open(("calls.*.printed",), "In which words it is printed; that the loss is among them is judged."),),
+    "dist_3": (
+        Open(("steps.*",), "Whether the backward gathers again; what each block gathers in the forward is judged."),
+    ),
+    "dist_4": (Open(("results.*.raised",), "With which exception it refuses a state that lacks a weight."),),
     "breaks_7": (
         Open(("*.run",), "With which comparison it picks is its own choice: where they differ, both rows are x."),
     ),
