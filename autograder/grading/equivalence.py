@@ -50,7 +50,7 @@ OPEN: Mapping[str, tuple[Open, ...]] = {
     ),
     "dist_1": (Open(("runs.*",), "Symbolic sizes are as good as fixed ones; weights, breaks and graphs are judged."),),
     "basic_6": (
-        Open(("runs.*",), "Symbolic sizes are as good as fixed ones; a loss may still hold its graph. Steps are judged."),
+        Open(("runs.*",), "Symbolic sizes are as good as fixed ones; a loss may hold its graph. Steps are judged."),
     ),
     "breaks_4": (Open(("calls.*.printed",), "In which words it is printed; that the loss is among them is judged."),),
     "dist_3": (

@@ -12,6 +12,7 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.forkserver
 import os
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -112,10 +113,19 @@ class _Worker:
 
     def _begin(self) -> None:
         context = multiprocessing.get_context("forkserver")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, self.lesson, self.settings), daemon=True)
-        self.process.start()
-        theirs.close()
+        for tries_left in reversed(range(TRIES)):
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=_work, args=(theirs, self.lesson, self.settings), daemon=True)
+            try:
+                self.process.start()
+                return
+            except (EOFError, OSError):  # whatever killed a worker killed the process that workers are forked from, too
+                self.pipe.close()
+                if not tries_left:
+                    raise
+                time.sleep(0.2)
+            finally:
+                theirs.close()
 
     def give(self, task: Task | None) -> None:
         """Begin a task; None leaves it idle."""
