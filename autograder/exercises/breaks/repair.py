@@ -37,12 +37,16 @@ REFERENCES: dict[str, Callable[[torch.Tensor], list[torch.Tensor]]] = dict(
 
 
 def ask(draw: Draw) -> Values:
-    """Two inputs: with a positive sum and one negative element, and without any positive element."""
+    """Inputs: with a positive sum and a negative element; without a positive one, but a zero; with a sum of zero."""
     size = draw.size(5, 12)
     up = draw.tensor(size).abs() + 0.1
     place = draw.size(0, size - 1)
     up[place] = (up[place] - up.sum()) / 2
-    return {"a positive sum": up, "negative elements": -draw.tensor(size).abs() - 0.1}
+    down = -draw.tensor(size).abs() - 0.1
+    down[draw.size(0, size - 1)] = 0
+    half = [float(draw.size(1, 9)) for _ in range(size // 2)]  # whole numbers, so that no sum is rounded
+    even = up.new_tensor([*half, *(-one for one in half), *[0.0] * (size % 2)])
+    return {"a positive sum": up, "negative elements": down, "a sum of zero": even}
 
 
 def probe(answer: Answer, asked: Values) -> Values:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,15 +28,29 @@ def ask(draw: Draw) -> Values:
             width, layers, cap = draw.size(52, 66) * 10, draw.size(4, 6), draw.size(2, 4)
             tasks.append({"width": width, "layers": layers, "cap": cap, "grad": number == 1})
         cuts = [graphs_of("DDP inside", task) for task in tasks]
-        if cuts[0] != cuts[1] and any(cut != _all_alike(task) for cut, task in zip(cuts, tasks, strict=True)):
+        if cuts[0] != cuts[1] and all([rule(task) for task in tasks] != cuts for rule in _WRONG_RULES):
             return {"tasks": tasks}
 
 
-def _all_alike(task: Values) -> int:
-    """Buckets, if the first one were as large as the others: must not be right by chance."""
-    together = math.ceil(task["cap"] * MIB / size_of(task["width"]))
-    alike: int = math.ceil(task["layers"] / together)
-    return alike
+def _fit(task: Values) -> float:
+    """Layers until a bucket holds its cap, not rounded up."""
+    fit: float = task["cap"] * MIB / size_of(task["width"])
+    return fit
+
+
+def _other_bucket_first(task: Values) -> int:
+    """Buckets, if the second one closed at 1 MiB and the first one at the cap."""
+    layers: int = task["layers"] - math.ceil(_fit(task))
+    return 1 + (layers > 0) + math.ceil(max(0, layers - 1) / math.ceil(_fit(task)))
+
+
+_WRONG_RULES: tuple[Callable[[Values], int], ...] = (
+    lambda task: math.ceil(task["layers"] / math.ceil(_fit(task))),  # all buckets alike
+    lambda task: 1 + math.ceil(task["layers"] / math.ceil(_fit(task))),  # the first one beside all layers
+    lambda task: 1 + math.ceil((task["layers"] - 1) / _fit(task)),  # layers cut in pieces
+    _other_bucket_first,
+)
+"""Inputs are drawn until none of them is right by chance."""
 
 
 def graphs_of(placement: str, task: Values) -> int:
