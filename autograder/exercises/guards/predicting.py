@@ -25,13 +25,13 @@ def in_meters(x: torch.Tensor, unit: str) -> torch.Tensor:
 
 def ask(draw: Draw) -> Values:
     """Eight sequences of calls, each ``[rows, dtype, unit]``; which kinds there are never changes."""
-    a, b, c, d = sorted({draw.size(2, 9), 10 + draw.size(0, 9), 20 + draw.size(0, 9), 30 + draw.size(0, 9)})
+    a, b, c, d = sorted({draw.size(3, 9), 10 + draw.size(0, 9), 20 + draw.size(0, 9), 30 + draw.size(0, 9)})
     a, b, c, d = sorted((a, b, c, d), key=lambda _: draw.size(0, 10**6))
     short, long = "float32", "float64"
     one, two, three = sorted(UNITS, key=lambda _: draw.size(0, 10**6))[:3]
     sequences = [
         [[a, short, one]] * draw.size(2, 5),
-        [[n, short, one] for n in (a, b, c, d, a)],
+        [[n, short, one] for n in (a, b, c, 2, d, a)],
         [[n, short, one] for n in (a, 1, b, c)],
         [[n, short, one] for n in (1, a, b, 0, 1, c)],
         [[a, kind, one] for kind in (short, long, short, long)],
