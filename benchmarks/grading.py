@@ -18,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import nbformat
 import torch
 
 ROOT = Path(__file__).parents[1]
@@ -47,8 +48,14 @@ def handed_in(lesson, number):
 
 
 def classroom_of(name, count, folder):
+    """A class of so many that handed in one lesson."""
     room = Classroom(folder)
-    lesson = lesson_named(name)
+    add_lesson(room, lesson_named(name), count)
+    return room
+
+
+def add_lesson(room, lesson, count):
+    """Release one more lesson to the class, and hand it in for each student."""
     room.lesson = type(lesson)(lesson.name, room.root)
     room.lesson.source.parent.mkdir(parents=True)
     for path in (lesson.source, lesson.solved):
@@ -59,10 +66,7 @@ def classroom_of(name, count, folder):
     for number in range(count):
         path = room.root / "work" / "submitted" / f"s{number:03}" / lesson.name / lesson.learner.name
         path.parent.mkdir(parents=True)
-        import nbformat
-
         nbformat.write(handed_in(room.lesson, number), path)
-    return room
 
 
 def seconds_of(command, room, cache, root):
