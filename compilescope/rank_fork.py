@@ -33,8 +33,11 @@ class Forked:
     def poll(self) -> int | None:
         """Its exit code if it has ended."""
         if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+            except ChildProcessError:  # a learner's own os.wait() heard of its end
+                self.returncode = 1
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:

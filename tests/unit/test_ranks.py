@@ -361,3 +361,34 @@ def test_the_recorded_placements_are_those_of_the_recipe_as_it_is_now():
     root = Path(__file__).parents[2]
     stored = json.loads((root / "assets" / "recorded" / "ranks" / "placements.json").read_text())
     assert stored["recipe"] == hashlib.sha256((root / "benchmarks" / "placements.py").read_bytes()).hexdigest()
+
+
+FORKED = """
+import json, os, signal
+import torch
+import torch.distributed as dist
+from compilescope import on_ranks
+from compilescope.ranks import _template, end_ranks, fork_rank_process
+
+def total(x):
+    y = torch.compile(lambda x: x * 2, backend="aot_eager")(x) * (dist.get_rank() + 1)
+    dist.all_reduce(y)
+    return y
+
+def asked():
+    found = on_ranks(total, torch.ones(2))
+    return [[one.result.tolist(), len(one.run.graphs)] for one in found.ranks], type(_template._process).__name__
+
+fork_rank_process()
+said = [*asked(), *asked()]
+os.kill(_template._process.pid, signal.SIGKILL)
+os.waitpid(_template._process.pid, 0)
+print(json.dumps([*said, *asked()]))
+end_ranks()
+"""
+
+
+def test_ranks_come_from_a_fork_of_a_process_that_asked_for_one_and_else_from_a_python_of_their_own():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], capture_output=True, text=True, timeout=200)
+    right = [[[6.0, 6.0], 1]] * 2
+    assert json.loads(done.stdout or "null") == [right, "Forked", right, "Forked", right, "Popen"], done.stderr[-2000:]
