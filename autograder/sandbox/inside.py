@@ -54,13 +54,14 @@ def preload() -> None:
 
     from compilescope.torch_internals.counters import forget_counts
     from compilescope.torch_internals.guard_timing import skip_guard_timing
-    from compilescope.torch_internals.warm import import_inductor
+    from compilescope.torch_internals.warm import import_inductor, precompile_no_headers
     from compilescope.torch_internals.whole_process import settings_as_they_are
 
     for name in (*PRELOADED, *probes()):
         importlib.import_module(name)
     import_inductor()
     skip_guard_timing()
+    precompile_no_headers()
     torch.set_num_threads(1)
     if not torch.cuda.is_available():  # any compile would begin CUDA, which no fork of this process could then use
         compile_each_kind()

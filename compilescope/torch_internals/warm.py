@@ -1,4 +1,4 @@
-"""Import early what a first compile would import."""
+"""Import early what a first compile would import, and leave out what only many compiles are worth."""
 
 from __future__ import annotations
 
@@ -25,3 +25,14 @@ def import_inductor() -> None:
     for name in LATE:
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
+
+
+def precompile_no_headers() -> None:
+    """Have Inductor compile C++ without a precompiled header of its own, in this process and its forks.
+
+    The header takes longer than the few kernels of one job, and a process remembers where it lies: in a temporary
+    folder, which a fork with a folder of its own does not have. `torch._inductor.config` (2.11 to 2.15).
+    """
+    import torch._inductor.config as config
+
+    config.cpp_cache_precompile_headers = False

@@ -12,7 +12,7 @@ import pytest
 from autograder.build import lesson_named
 from autograder.exercises import find
 from autograder.grading import cells, examiner, warm
-from autograder.grading.referee import Ruling
+from autograder.grading.referee import Question, Ruling
 from autograder.sandbox.bubble import Bubble
 from autograder.sandbox.limits import Limits
 from classroom import exercises_of, solve, unsolved
@@ -73,6 +73,11 @@ print(json.dumps([here.recv(), "torch" in sys.modules]))
 worker.join()
 """
 
+COMPILES = """
+import json, torch
+print(json.dumps(torch.compile(lambda x: x.cosh() * 3 + x.amax())(torch.zeros(4)).tolist()))
+"""
+
 
 def said_by_a_process(code):
     """What a program prints in a Python of its own."""
@@ -102,6 +107,14 @@ def test_a_job_imports_nothing_for_its_first_compile_and_finds_nothing_counted(b
     compiles, counted, imported = printed(bubble, FIRST_COMPILE)
     assert (compiles, counted) == (1, 0)
     assert imported == []
+
+
+def test_a_job_compiles_kernels_that_no_trusted_cache_holds(sandbox, tmp_path):
+    limits = Limits()
+    cache = warm.ready_cache(tmp_path / "cache", [Question.of(find("basic_3"))], limits, answers=False)
+    assert list(cache.glob("inductor/*"))
+    with Bubble([find("basic_3")], cache) as bubble:
+        assert printed(bubble, COMPILES) == [3.0] * 4
 
 
 def test_a_job_does_not_time_its_guards(bubble):

@@ -98,16 +98,15 @@ def stream_drawn(draw: Draw) -> list[torch.Tensor]:
     return [letters_drawn(draw, *shape) for shape in zip(rows, lengths, strict=True)]
 
 
-def corner_drawn(draw: Draw) -> torch.Tensor:
-    """Letters of one row that is as long as a text may be, int64 [1, 64]."""
-    return letters_drawn(draw, 1, 64)
+def corners_drawn(draw: Draw) -> list[torch.Tensor]:
+    """One row as long as a text may be, int64 [1, 64], and rows of one letter, int64 [3, 1]."""
+    return [letters_drawn(draw, 1, 64), letters_drawn(draw, 3, 1)]
 
 
-def plainly(model: Any, ids: torch.Tensor) -> torch.Tensor:
-    """What a model, compiled or not, gives when it is run as it is written."""
+def plainly(model: Any, inputs: list[torch.Tensor]) -> list[Any]:
+    """What a model, compiled or not, gives for each input when it is run as it is written."""
     with torch.compiler.set_stance("force_eager"), torch.no_grad():
-        scores: torch.Tensor = model(ids)
-    return scores
+        return [model(ids) for ids in inputs]
 
 
 def size_drawn(draw: Draw, depth: int, limit: float | None = None) -> Values:

@@ -13,8 +13,9 @@ from torch.nn.parallel import DistributedDataParallel
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
 from autograder.exercises.capstone.planted import (
     START,
+    Block,
     blocks_outside,
-    corner_drawn,
+    corners_drawn,
     gpt_of,
     letters_drawn,
     plainly,
@@ -33,15 +34,41 @@ LABEL = "ready(model)"
 
 
 def ask(draw: Draw) -> Values:
-    """Three blocks with a limit that some calls meet, a stream of seven shapes, the longest row, and three batches."""
+    """Three blocks with a limit, a stream of seven shapes, the longest and shortest rows, and three batches.
+
+    Some calls go beyond the limit, of these some below zero only.
+    """
     even, length = 2 * draw.size(2, 3), draw.size(6, 10)
-    return {
-        **size_drawn(draw, depth=3, limit=draw.number(1.8, 2.2)),
-        "stream": stream_drawn(draw),
-        "corner": corner_drawn(draw),
-        "text": [letters_drawn(draw, even, length + 1) for _ in range(3)],
-        "rate": draw.number(0.05, 0.15),
-    }
+    while True:
+        asked = {
+            **size_drawn(draw, depth=3, limit=draw.number(2.2, 3.6)),
+            "stream": stream_drawn(draw),
+            "corners": corners_drawn(draw),
+            "text": [letters_drawn(draw, even, length + 1) for _ in range(3)],
+            "rate": draw.number(0.05, 0.15),
+        }
+        if _clips(asked, Block) != _clips(asked, _CountsAbove):
+            return asked
+
+
+class _CountsAbove(Block):
+    """Counts no clips of what is far below zero: must not be right by chance."""
+
+    def tame(self, x: torch.Tensor) -> torch.Tensor:
+        limit = self.limit or torch.inf
+        self.clips += x.max() > limit
+        return x.clamp(-limit, limit)
+
+
+def _clips(asked: Values, kind: type[Block]) -> list[int]:
+    """How many clips blocks of that class count in the stream."""
+    model = gpt_of(asked)
+    for block in model.blocks:
+        block.__class__ = kind
+    with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):  # the planted block prints each clip
+        for ids in asked["stream"]:
+            model(ids.cpu())
+    return [int(block.clips) for block in model.blocks]
 
 
 def _terms(asked: Values, device: torch.device | str = "cpu") -> Terms:
@@ -70,12 +97,12 @@ def probe(answer: Answer, asked: Values) -> Values:
         clips = [int(block.clips) for block in model.blocks if isinstance(getattr(block, "clips", None), torch.Tensor)]
         with torch.no_grad():
             outside = list(eager_operations(model, terms.stream[1]))
-        corner = plainly(model, asked["corner"])
+        corners = plainly(model, asked["corners"])
         trained = train(_made(answer.ready, asked, here), terms)
     found: Values = {
         "stream": runs,
         "results": [run.result for run in runs],
-        "corner": corner,
+        "corners": corners,
         "outside": outside,
         "clips": clips,
         "keys": list(model.state_dict()),
@@ -105,7 +132,8 @@ def judge(asked: Values, found: Values) -> str:
         for ids, got in zip(terms.stream, found["results"], strict=True):
             _same_scores(ids, got, plain)
         clips = [int(block.clips) for block in plain.blocks]
-        _same_scores(asked["corner"], found["corner"], plain)
+        for ids, got in zip(asked["corners"], found["corners"], strict=True):
+            _same_scores(ids, got, plain)
     same_keys(LABEL, found["keys"], asked)
     for clause in _clauses(asked, found, terms, exact):
         if not clause.kept:

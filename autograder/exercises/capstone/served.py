@@ -9,7 +9,7 @@ from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, Not
 from autograder.exercises.capstone.planted import (
     START,
     answered_of,
-    corner_drawn,
+    corners_drawn,
     exact_scores,
     plainly,
     same_keys,
@@ -24,8 +24,8 @@ LABEL = "Served"
 
 
 def ask(draw: Draw) -> Values:
-    """A block that clips nothing, a stream of seven shapes, and one row of the longest text."""
-    return {**size_drawn(draw, depth=1), "stream": stream_drawn(draw), "corner": corner_drawn(draw)}
+    """A block that clips nothing, a stream of seven shapes, and the longest and the shortest rows."""
+    return {**size_drawn(draw, depth=1), "stream": stream_drawn(draw), "corners": corners_drawn(draw)}
 
 
 def probe(answer: Answer, asked: Values) -> Values:
@@ -41,11 +41,11 @@ def probe(answer: Answer, asked: Values) -> Values:
     with beside(stream[0]), torch.no_grad():
         runs = [observe(model, ids) for ids in stream]
         outside = list(eager_operations(model, stream[1]))
-        corner = plainly(model, asked["corner"])
+        corners = plainly(model, asked["corners"])
     return {
         "runs": runs,
         "results": [run.result for run in runs],
-        "corner": corner,
+        "corners": corners,
         "outside": outside,
         "keys": list(model.state_dict()),
     }
@@ -53,7 +53,7 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 def judge(asked: Values, found: Values) -> str:
     """Numbers as in float64; the first two calls compile, no other; everything is in the graph; plain keys."""
-    for ids, got in zip([*asked["stream"], asked["corner"]], [*found["results"], found["corner"]], strict=True):
+    for ids, got in zip([*asked["stream"], *asked["corners"]], [*found["results"], *found["corners"]], strict=True):
         shape = " × ".join(map(str, ids.shape))
         same_numbers(f"Served on {shape} letters", got, exact_scores(asked, ids), torch.float32)
     same_keys(LABEL, found["keys"], asked)
