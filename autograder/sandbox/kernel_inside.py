@@ -103,7 +103,8 @@ def checker(grader: socket.socket) -> Callable[..., None]:
             head = f"✗ {name} · 0 of {verdict['out_of']} points"
             raise CheckFailed([head, *textwrap.wrap(sentence, 100)], sentence)
         found = f" · {verdict['sentence']}" if verdict["sentence"] else ""
-        print(f"✓ {name} · {verdict['points']} of {verdict['out_of']} points{found}")
+        # In one piece: what print() writes in two may reach the notebook as two outputs.
+        sys.stdout.write(f"✓ {name} · {verdict['points']} of {verdict['out_of']} points{found}\n")
 
     return check
 

@@ -62,12 +62,12 @@ class _CountsAbove(Block):
 
 def _clips(asked: Values, kind: type[Block]) -> list[int]:
     """How many clips blocks of that class count in the stream."""
-    model = gpt_of(asked)
+    model = gpt_of(asked, asked["stream"][0].device)
     for block in model.blocks:
         block.__class__ = kind
     with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):  # the planted block prints each clip
         for ids in asked["stream"]:
-            model(ids.cpu())
+            model(ids)
     return [int(block.clips) for block in model.blocks]
 
 
