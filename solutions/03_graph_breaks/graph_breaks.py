@@ -142,7 +142,7 @@ print("\n".join(line[:110] for line in lines[:9] if line.strip()))
 # ### Exercise breaks_1 · Three graphs to one
 #
 # Here is `standardize` as a colleague wrote it. Make one graph of it, with the same result for every input. The check
-# compiles your function with `aot_eager` and calls it with large values, small ones, and with NaN.
+# compiles your function and calls it with large values, small ones, and with NaN.
 
 # %%
 def standardize_slowly(x):

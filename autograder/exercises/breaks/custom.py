@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.breaks.seen import calls_of, is_custom, no_break
+from autograder.exercises.breaks.seen import BACKEND, calls_of, is_custom, no_break
 from autograder.judging import called, graphs_made, same_numbers
 from compilescope import observe
 
@@ -21,10 +21,13 @@ def codes(values: list[float], edges: list[float]) -> list[int]:
 
 
 def ask(draw: Draw) -> Values:
-    """X of one and of two dimensions, with edges of its own."""
-    shapes = [(draw.size(5, 12),), (draw.size(3, 6), draw.size(2, 5))]
-    edges = [draw.tensor(draw.size(2, 6)).sort().values for _ in shapes]
-    return {"cases": [[draw.tensor(*shape), edge] for shape, edge in zip(shapes, edges, strict=True)]}
+    """X of one and of two dimensions, each with edges of its own, on one of which an element of 2x lies."""
+    cases = []
+    for shape in ((draw.size(5, 12),), (draw.size(3, 6), draw.size(2, 5))):
+        x = draw.tensor(*shape)
+        edges = torch.cat([draw.tensor(draw.size(2, 6)), 2 * x.flatten()[:1]]).sort().values
+        cases.append([x, edges])
+    return {"cases": cases}
 
 
 def probe(answer: Answer, asked: Values) -> Values:
@@ -36,7 +39,7 @@ def probe(answer: Answer, asked: Values) -> Values:
     op = called("make_bucket()", answer.make_bucket)
     if not callable(op):
         called("bucket", op)
-    fast = torch.compile(lambda x, edges: op(2 * x, edges) + 1, backend="aot_eager", fullgraph=True)
+    fast = torch.compile(lambda x, edges: op(2 * x, edges) + 1, backend=BACKEND, fullgraph=True)
     here = [[one.cpu() for one in case] for case in asked["cases"]]
     found: Values = {"cases": [_one(fast, *case) for case in here], "opcheck": _opcheck(op, here)}
     return {**found, "on the gpu": [_one(fast, *case) for case in asked["cases"] if case[0].is_cuda]}
@@ -197,8 +200,7 @@ def make_bucket():
             "refused it in test_schema",
         ),
         KnownMistake(  # codes of the wrong side
-            _START.replace("bisect.bisect(", "bisect.bisect_left(")
-            + _OP.replace("(x.flatten()", "(x.round().flatten()"),
+            _START.replace("bisect.bisect(", "bisect.bisect_left(") + _OP,
             "float64 result",
         ),
         KnownMistake(  # the compile is hidden behind a try

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.breaks.seen import compiled_call, one_graph
+from autograder.exercises.breaks.seen import call_of, captured, one_graph
 from autograder.judging import same_numbers
 
 LABEL = "diffuse(x, rounds)"
@@ -30,8 +30,8 @@ def ask(draw: Draw) -> Values:
 
 
 def probe(answer: Answer, asked: Values) -> Values:
-    """A first compiled call for each input; a pair comes back as a list."""
-    return {"cases": [_one(compiled_call(LABEL, answer.diffuse, *case)) for case in asked["cases"]]}
+    """A first call for each input; a pair comes back as a list."""
+    return {"cases": [_one(call_of(captured(LABEL, answer.diffuse), *case)) for case in asked["cases"]]}
 
 
 def _one(found: Values) -> Values:

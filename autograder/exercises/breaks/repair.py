@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.breaks.seen import calls_of
+from autograder.exercises.breaks.seen import BACKEND, calls_of
 from autograder.judging import called, graphs_made, same_numbers
 from compilescope import observe
 
@@ -58,7 +58,7 @@ def probe(answer: Answer, asked: Values) -> Values:
     found: Values = {}
     for name in NAMES:
         torch.compiler.reset()
-        fast = torch.compile(repaired[name], backend="eager", fullgraph=True)  # the rules of cond are Dynamo's
+        fast = torch.compile(repaired[name], backend=BACKEND, fullgraph=True)  # the rules of cond are Dynamo's
         found[name] = {kind: _one(fast, x) for kind, x in asked.items()}
     return found
 

@@ -8,35 +8,42 @@ from typing import Any
 import torch
 
 from autograder.exercise import NotYet, Values
-from autograder.judging import called, eager_operations, graphs_made, really_compiled
+from autograder.judging import called, eager_operations, graphs_made
 from compilescope import observe
 from compilescope.facts import Graph, Run
 
 _OWN = ("torch.", "Tensor.", "operator.", "_operator.", "math.", "builtins.", "higher_order.", "aten.", "prims.")
 
 
-def compiled_call(label: str, fn: Callable[..., Any], *args: Any, fullgraph: bool = False) -> Values:
-    """What the first call of ``torch.compile(fn, backend="aot_eager")`` did: `run`, `result`, and `outside`.
+BACKEND = "eager"
+"""For a check that compiles the answer itself and asks only what Dynamo captures: that is the same for any backend."""
 
-    `outside` holds the names of the ATen operations that a second call runs outside its graphs.
-    """
+
+def captured(label: str, fn: Any) -> Callable[..., Any]:
+    """`fn`, with nothing of it compiled yet, so that its calls are captured. NotYet if it is no function."""
     if not callable(fn):
         called(label, fn)
-    return first_call_of(torch.compile(fn, backend="aot_eager", fullgraph=fullgraph), *args)
-
-
-def first_call_of(fn: Callable[..., Any], *args: Any) -> Values:
-    """`run`, `result` and `outside`, as in `compiled_call`, of a function that is compiled already."""
     torch.compiler.reset()
+    return torch.compile(fn, backend=BACKEND)
+
+
+def call_of(fn: Callable[..., Any], *args: Any) -> Values:
+    """What one call of a `captured` function did: `run`, `result`, and `outside`.
+
+    `outside` holds the names of the ATen operations that a further such call runs outside its graphs.
+    """
     run = observe(fn, *args)
     return {"run": run, "result": run.result, "outside": list(eager_operations(fn, *args))}
 
 
-def one_graph(found: Values, label: str) -> None:
-    """NotYet unless one graph, compiled by a backend, holds every operation, and nothing goes back to Python."""
+def one_graph(found: Values, label: str, *, again: bool = False) -> None:
+    """NotYet unless one graph holds every operation, and nothing goes back to Python.
+
+    A call that is made `again` needs no graph of its own.
+    """
     run: Run = found["run"]
-    graphs_made(run, label, 1)
-    really_compiled(run, label)
+    if run.graphs or not again:
+        graphs_made(run, label, 1)
     no_break(run, label)
     no_stranger(run, label)
     if found["outside"]:
