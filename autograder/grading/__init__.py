@@ -6,3 +6,7 @@ in processes; `journal` remembers what is done; `gradebook` lets nbgrader write 
 
 A result is a dict of JSON, so that any engine can carry it: see `examiner.Result`.
 """
+
+from autograder.grading.quick import import_jsonschema
+
+import_jsonschema()

@@ -22,7 +22,7 @@ from autograder.grading.picture import Facts
 from autograder.grading.referee import Question, Ruling, rule
 from autograder.grading.speed import bonus_of
 from autograder.grading.warm import is_empty, is_ready, ready_cache, wanted_facts
-from autograder.grading_steps import mend_cells
+from autograder.mending import mend_cells
 from autograder.preflight import Unreadable, read_submission
 from autograder.sandbox.bubble import Bubble
 from autograder.sandbox.limits import Limits

@@ -30,7 +30,7 @@ def _what_judges(lesson: Lesson) -> Iterator[Path]:
     package = Path(__file__).parents[1]
     yield from (
         package / f"{name}.py"
-        for name in ("wire", "exercise", "judge", "judging", "quiet", "grading_steps", "preflight")
+        for name in ("wire", "exercise", "judge", "judging", "quiet", "mending", "grading_steps", "preflight")
     )
     yield from (package.parent / "compilescope").rglob("*.py")
     yield from (package / "grading" / f"{name}.py" for name in _JUDGING)

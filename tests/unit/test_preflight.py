@@ -11,7 +11,7 @@ import pytest
 from autograder import preflight as module
 from autograder.build import Lesson, build
 from autograder.errors import CourseError
-from autograder.grading_steps import mend_cells
+from autograder.mending import mend_cells
 from autograder.preflight import Unreadable, before_autograde, mend_submission, preflight, read_submission
 
 NAME = "01_basic_compile"
