@@ -19,12 +19,12 @@ BACKEND = "eager"
 """For a check that compiles the answer itself and asks only what Dynamo captures: that is the same for any backend."""
 
 
-def captured(label: str, fn: Any) -> Callable[..., Any]:
+def captured(label: str, fn: Any, backend: str = BACKEND) -> Callable[..., Any]:
     """`fn`, with nothing of it compiled yet, so that its calls are captured. NotYet if it is no function."""
     if not callable(fn):
         called(label, fn)
     torch.compiler.reset()
-    return torch.compile(fn, backend=BACKEND)
+    return torch.compile(fn, backend=backend)
 
 
 def call_of(fn: Callable[..., Any], *args: Any) -> Values:
