@@ -13,7 +13,8 @@ import json
 import os
 import shutil
 import tarfile
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from autograder.sandbox.required import SandboxError
 
 DONE = ".complete"
 FACTS = ".facts"
+AT_ONCE = 2
+"""Right answers that compile beside each other, where there is no GPU."""
 MISTAKES = 3
 """Known mistakes that are compiled beforehand, for they serve as canaries."""
 
@@ -61,8 +64,7 @@ def ready_cache(
             ) as bubble:
                 found: dict[str, bytes] = {}
                 facts: dict[str, dict[str, Facts]] = {}
-                for question in every if answers else ():
-                    files, reported = compiled(bubble, question, limits, question.exercise.alternatives[0])
+                for question, files, reported in right_answers(bubble, every if answers else [], limits):
                     _require_values(question, reported)
                     found |= files
                     facts[question.exercise.name] = {path: facts_of(run) for path, run in walk_runs(reported)}
@@ -104,14 +106,44 @@ def wanted_facts(folder: Path) -> dict[str, dict[str, Facts]]:
     return found
 
 
+def right_answers(
+    bubble: Bubble, questions: Sequence[Question], limits: Limits
+) -> Iterator[tuple[Question, dict[str, bytes], Any]]:
+    """Each question with what `compiled` says of our right answer to it.
+
+    The next one begins before this one is heard: whoever waits for the cache leaves a core idle.
+    """
+    at_once = 1 if gpus_here() else AT_ONCE  # a sandbox's GPU memory is counted for all its jobs together
+    with contextlib.ExitStack() as ends:
+        begun: deque[tuple[Question, Job]] = deque()
+        for question in questions:
+            job = _begun(bubble, question, limits, question.exercise.alternatives[0])
+            ends.callback(job.end)
+            begun.append((question, job))
+            if len(begun) == at_once:
+                yield _left_by(*begun.popleft())
+        while begun:
+            yield _left_by(*begun.popleft())
+
+
 def compiled(bubble: Bubble, question: Question, limits: Limits, code: str) -> tuple[dict[str, bytes], Any]:
     """What `code` leaves in the compile caches, path to content, and what the probe reported of it.
 
     Where it leaves anything, a few known mistakes are compiled, too.
     """
+    return _left_by(question, _begun(bubble, question, limits, code))[1:]
+
+
+def _begun(bubble: Bubble, question: Question, limits: Limits, code: str) -> Job:
     job = bubble.start(limits)
+    job.send({"cells": [code], **question.order})
+    return job
+
+
+def _left_by(question: Question, job: Job) -> tuple[Question, dict[str, bytes], Any]:
+    """The question, and what `compiled` says of a job that was begun for it; the job ends."""
+    job.give_more_time()  # it is not late because another one was heard first
     try:
-        job.send({"cells": [code], **question.order})
         reported = heard(job, OUTCOMES).get("found")
         found = _exported(job)
         if found:
@@ -121,7 +153,7 @@ def compiled(bubble: Bubble, question: Question, limits: Limits, code: str) -> t
             found |= _exported(job)
     finally:
         job.end()
-    return found, reported
+    return question, found, reported
 
 
 def _exported(job: Job) -> dict[str, bytes]:

@@ -200,7 +200,7 @@ def test_a_sandbox_in_which_a_right_answer_gives_no_values_grades_nobody(tmp_pat
             pass
 
     monkeypatch.setattr(warm, "Bubble", NoBubble)
-    monkeypatch.setattr(warm, "compiled", lambda *_: ({}, None))
+    monkeypatch.setattr(warm, "right_answers", lambda _, questions, *__: [(one, {}, None) for one in questions])
     question = SimpleNamespace(exercise=find("basic_1"))
     with pytest.raises(SandboxError, match="A right answer of ours to basic_1 gives no values"):
         warm.ready_cache(tmp_path / "grading" / "cache", [question], Limits())
