@@ -1,12 +1,15 @@
 """Lesson 3, beyond what holds for every lesson: what its exercises draw."""
 
+import dataclasses
+
 import pytest
 import torch
 
-from autograder.exercise import Draw
-from autograder.exercises.breaks import search, until
+from autograder.exercise import Answer, Draw, NotYet
+from autograder.exercises.breaks import eager, log_line, search, until
 from autograder.judge import namespace_of
 from compilescope import observe
+from compilescope.facts import Code
 
 
 def stops_in(source):
@@ -35,3 +38,17 @@ def test_each_draw_of_models_has_one_without_a_break_one_with_one_and_one_with_t
 def test_the_two_roots_of_a_draw_need_different_numbers_of_steps(seed):
     near, far = (until.reference(a)[1] for a in until.ask(Draw(seed))["calls"])
     assert 0 < near < far
+
+
+@pytest.mark.parametrize("module", [log_line, eager])
+def test_where_aot_eager_is_asked_for_inductor_is_refused(module):
+    check = module.EXERCISE.check
+    asked = check.ask(Draw(3))
+    found = check.probe(Answer(namespace_of(module.EXERCISE.alternatives[0])), asked)
+    check.judge(asked, found)
+    run = found["calls"][0]["run"]
+    first, *others = run.compiles
+    by_inductor = dataclasses.replace(first, code=(Code(first.compile_id, "forward", "# a wrapper"),))
+    found["calls"][0]["run"] = dataclasses.replace(run, compiles=(by_inductor, *others))
+    with pytest.raises(NotYet, match='backend="aot_eager" is wanted'):
+        check.judge(asked, found)

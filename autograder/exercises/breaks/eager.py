@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.breaks.seen import calls_of
-from autograder.judging import called, eager_operations, graphs_made, really_compiled, same_numbers
+from autograder.exercises.breaks.seen import by_aot_eager, calls_of
+from autograder.judging import called, eager_operations, graphs_made, same_numbers
 from compilescope import observe
 
 LABEL = "forward(x)"
@@ -69,7 +69,7 @@ def judge(asked: Values, found: Values) -> None:
         _told(label, one["told"], hidden, x.dtype)
     run = found["calls"][0]["run"]
     graphs_made(run, LABEL, 2)
-    really_compiled(run, LABEL)
+    by_aot_eager(run, LABEL)
     inside = [any(word in target for target in calls_of(run)) for word in ("sigmoid", "tanh", "mean")]
     if inside != [True, True, False]:
         got = "has record's mean in a graph" if inside[2] else "left a layer in plain Python"

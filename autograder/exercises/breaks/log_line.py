@@ -9,8 +9,8 @@ import re
 import torch
 
 from autograder.exercise import Answer, Check, Draw, Exercise, KnownMistake, NotYet, Values
-from autograder.exercises.breaks.seen import calls_of, no_break
-from autograder.judging import called, eager_operations, graphs_made, really_compiled, same_numbers
+from autograder.exercises.breaks.seen import by_aot_eager, calls_of, no_break
+from autograder.judging import called, eager_operations, graphs_made, same_numbers
 from compilescope import observe
 
 LABEL = "denoise(x)"
@@ -57,7 +57,7 @@ def judge(asked: Values, found: Values) -> None:
         _printed(label, one["printed"], float(loss))
     run = found["calls"][0]["run"]
     graphs_made(run, LABEL, 1)
-    really_compiled(run, LABEL)
+    by_aot_eager(run, LABEL)
     no_break(run, LABEL)
     outside = [name for name in found["outside"] if name not in _READING]
     if outside or not any("tanh" in target for target in calls_of(run)):

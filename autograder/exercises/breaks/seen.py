@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from autograder.exercise import NotYet, Values
-from autograder.judging import called, eager_operations, graphs_made
+from autograder.judging import called, eager_operations, graphs_made, really_compiled
 from compilescope import observe
 from compilescope.facts import Graph, Run
 
@@ -52,6 +52,15 @@ def one_graph(found: Values, label: str, *, again: bool = False) -> None:
             f"ran {len(found['outside'])} operations outside its graph ({found['outside'][0]}, …)",
             "all of them belong inside",
             "Look at which function you compile.",
+        )
+
+
+def by_aot_eager(run: Run, label: str) -> None:
+    """NotYet if the graphs were run as they are, or compiled by Inductor, where the exercise asks for aot_eager."""
+    really_compiled(run, label)
+    if run.code:
+        raise NotYet(
+            label, "was compiled by Inductor", 'backend="aot_eager" is wanted', "Look at backend= in torch.compile."
         )
 
 
