@@ -31,6 +31,8 @@ STARTING = 90
 """Seconds that processes may take to start before their time counts."""
 STILL = 0.02
 """Share of one core below which ranks count as waiting."""
+MOST_BETWEEN_LOOKS = 1.0
+"""Seconds that count at most from one look to the next: when the whole machine stood still, nobody waited."""
 
 
 def main() -> None:
@@ -49,11 +51,10 @@ def main() -> None:
 def warm_up() -> None:
     """Import what a first compile imports, once for all ranks.
 
-    Nothing may run a backward pass here: torch built for CUDA refuses one in every later fork. So a child does it, and
-    tells which modules it needed.
+    A child compiles, forward and backward, and tells which modules it needed. Nothing may be compiled here: torch built
+    for CUDA then counts the GPUs, of which this process sees none, and every later fork believes it.
     """
     torch.set_num_threads(1)
-    _small_compile(nn.Linear(2, 2).requires_grad_(False))
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -113,8 +114,8 @@ def run(folder: Path, parent: int) -> dict[str, Any]:
 
 
 def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
-    first = began = looked = moved = time.monotonic()
-    used = 0.0
+    first = began = looked = time.monotonic()
+    used, read, still = 0.0, 0, 0.0
     while True:
         if os.waitpid(launcher, os.WNOHANG)[0]:
             return "ended"
@@ -127,12 +128,14 @@ def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
             began = now
         if now - began > job.limit:
             return "late"
+        if job.backend == "nccl" and _all_wait(folder, job):
+            return "stuck"
         if job.backend == "gloo" and now - looked > 0.5:
-            spent, runnable = _used_by_ranks(launcher)
-            if runnable or spent - used > STILL * (now - looked) or not _all_started(folder, job):
-                moved = now
-            used, looked = spent, now
-            if now - moved > job.patience:
+            spent, got, runnable = _done_by_ranks(launcher)
+            works = runnable or got > read or spent - used > STILL * (now - looked)
+            still = 0.0 if works or not _all_started(folder, job) else still + min(now - looked, MOST_BETWEEN_LOOKS)
+            used, read, looked = spent, got, now
+            if still > job.patience:
                 return "stuck"
 
 
@@ -140,18 +143,27 @@ def _all_started(folder: Path, job: Job) -> bool:
     return all((folder / f"{rank}.pid").is_file() for rank in range(job.world))
 
 
-def _used_by_ranks(launcher: int) -> tuple[float, bool]:
-    """CPU seconds of the ranks, and of the compilers that they started; and whether one of them could use more.
+def _all_wait(folder: Path, job: Job) -> bool:
+    """Whether each rank says that it waits for its GPU, or is done, and one of them waits."""
+    waits = [(folder / f"{rank}.waits").is_file() for rank in range(job.world)]
+    return any(waits) and all(one or (folder / f"{rank}.facts").is_file() for rank, one in enumerate(waits))
 
-    On a busy machine a rank may get no CPU for seconds. It is runnable then; one that waits for another sleeps.
+
+def _done_by_ranks(launcher: int) -> tuple[float, int, bool]:
+    """CPU seconds of the ranks and of the compilers that they started, bytes read, and whether one could use more.
+
+    On a busy machine a rank may get no CPU for seconds: it is runnable then. With a slow disk an import takes them, and
+    reads. One that waits for another rank sleeps.
     """
-    total, runnable = 0.0, False
+    total, read, runnable = 0.0, 0, False
     with contextlib.suppress(psutil.Error):
         for process in psutil.Process(launcher).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 total += sum(process.cpu_times()[:4])
+                if hasattr(process, "io_counters"):  # not on macOS
+                    read += process.io_counters().read_chars
                 runnable |= process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
-    return total, runnable
+    return total, read, runnable
 
 
 def _ask_where(folder: Path) -> None:
@@ -193,7 +205,7 @@ def _launch(folder: Path, job: Job) -> NoReturn:
             os.dup2(log.fileno(), 1)
         os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
         if job.backend == "nccl":
-            os.environ |= {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "CUDA_VISIBLE_DEVICES": job.gpus or ""}
+            os.environ["CUDA_VISIBLE_DEVICES"] = job.gpus or ""
             if job.gpus is None:
                 del os.environ["CUDA_VISIBLE_DEVICES"]
         else:  # ranks that share a few cores
@@ -231,7 +243,7 @@ def _with_elastic(folder: Path, job: Job) -> None:
         local_addr="127.0.0.1",
         max_restarts=0,
         monitor_interval=0.05,
-        start_method="spawn" if job.backend == "nccl" else "fork",
+        start_method="fork",
         logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs"), redirects=Std.ALL),
     )
     try:

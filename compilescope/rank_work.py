@@ -8,9 +8,11 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +82,7 @@ def _observed(folder: Path, rank: int, job: Job) -> dict[str, Any]:
     ranks_send.know_sources(job.texts)
     cells.know_numbers(job.cells)
     torch.set_num_threads(job.threads)
-    _join(rank, job)
+    _join(rank, job, folder / f"{rank}.waits")
     torch.manual_seed(0)
     fn, args = ranks_send.unpack((folder / "job.packed").read_bytes())
     flow: list[dict[str, Any]] = []
@@ -97,14 +99,53 @@ def _observed(folder: Path, rank: int, job: Job) -> dict[str, Any]:
     return {"run": run.to_json(), "flow": flow, "seconds": spent, "result": plain}
 
 
-def _join(rank: int, job: Job) -> None:
+def _join(rank: int, job: Job, told: Path) -> None:
     if job.backend == "fake":
         join_fake_group(rank, job.world)
         return
-    if job.backend == "nccl":
-        torch.cuda.set_device(rank)
-        torch.set_default_device(f"cuda:{rank}")
-    dist.init_process_group(job.backend)
+    gpu = torch.device("cuda", rank) if job.backend == "nccl" else None
+    if gpu:
+        torch.cuda.set_device(gpu)
+        torch.set_default_device(gpu)
+    dist.init_process_group(job.backend, device_id=gpu)  # with a GPU, ranks meet here and not in the first collective
+    if gpu:
+        stream = torch.cuda.current_stream(gpu)
+        look = threading.Thread(
+            target=tell_when_still, args=(told, job.patience, lambda: not stream.query()), daemon=True
+        )
+        look.start()
+
+
+def _stack(frame: types.FrameType | None) -> list[tuple[types.CodeType, int]]:
+    """Code and instruction, innermost first."""
+    found = []
+    while frame:
+        found.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return found
+
+
+def tell_when_still(told: Path, patience: float, is_busy: Callable[[], bool], step: float = 0.5) -> None:
+    """For ever: keep the file `told` there while all of this process stands still and its GPU is not done.
+
+    A rank that waits for a GPU computes at full speed, so nobody sees from outside that it waits. Here it is seen: no
+    thread gets to another instruction, and what the GPU was asked for does not come. To be called in a thread.
+
+    Args:
+        told: the file that there is, or is not.
+        patience: seconds without another instruction from which on it counts.
+        is_busy: whether the GPU still has to do what it was asked for; called only when nothing else moves.
+        step: seconds between two looks.
+    """
+    me, seen, still = threading.get_ident(), None, 0.0
+    while True:
+        time.sleep(step)
+        where = {thread: _stack(frame) for thread, frame in sys._current_frames().items() if thread != me}
+        still, seen = still + step if where == seen else 0.0, where
+        if still >= patience and is_busy():
+            told.touch()
+        else:
+            told.unlink(missing_ok=True)
 
 
 def _write(folder: Path, rank: int, found: dict[str, Any]) -> None:

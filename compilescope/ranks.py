@@ -30,6 +30,8 @@ from compilescope.waiting import waiting_for
 
 __all__ = ["NotSendableError", "RankError", "on_ranks"]
 
+ON_A_GPU = 2
+"""Times as much patience: others may use the GPU, too, and then whoever computes on it waits for longer."""
 _FAKE_NOTE = "A fake process group: collectives moved nothing, so graphs are true and numbers are not."
 
 
@@ -57,7 +59,8 @@ def on_ranks(
         fake: only rank 0 runs, in a group of `world` ranks that do not exist: true graphs, no true numbers.
         watch: False leaves out all observing, for a function that measures its own time: no graphs, no order.
         limit: seconds after which all is ended, once all ranks have started.
-        patience: seconds without any rank computing after which they count as waiting for each other.
+        patience: seconds without any rank computing after which they count as waiting for each other; twice as
+            many over NCCL.
 
     Returns:
         `Ranks`: of each rank its Run, the order of its graphs and collectives, its result and what it printed.
@@ -77,11 +80,8 @@ def on_ranks(
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder_name, waiting_for("ranks") as say:
         folder = Path(folder_name)
         (folder / "job.packed").write_bytes(packed)
-        job = _job(name, world, "fake" if fake else _backend(world)) | {
-            "watch": watch,
-            "limit": limit,
-            "patience": patience,
-        }
+        job = _job(name, world, "fake" if fake else _backend(world)) | {"watch": watch, "limit": limit}
+        job["patience"] = patience * (ON_A_GPU if job["backend"] == "nccl" else 1)
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         ended = _template.serve(folder, lambda step: say(f"{world} ranks: {step}"))
         return _collect(folder, job, ended)
@@ -225,7 +225,12 @@ def _settings() -> dict[str, str]:
     here = str(Path(__file__).parents[1])
     path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     # Nobody may use CUDA and then be forked, so this process never sees a GPU; ranks for NCCL are no forks.
-    return {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    return {
+        "PYTHONPATH": path,
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def _pump(process: subprocess.Popen[str] | Forked, answers: SimpleQueue[str]) -> None:

@@ -133,6 +133,7 @@ def phases(chosen: list[Lesson], options: argparse.Namespace) -> list[tuple[list
     solved, unsolved = ([(lesson.name, part) for lesson in slow_first] for part in ("solved", "unsolved"))
     units = {"solved": solved, "unsolved": unsolved, "exercises": exercises}
     wanted = [unit for part, some in units.items() if part in options.parts for unit in some]
+    wanted = [unit for unit in wanted if not options.only or unit[1] in ("solved", "unsolved", *options.only)]
     first = [] if options.together else [unit for unit in wanted if unit[1] == "solved"]
     rest = [unit for unit in wanted if unit not in first]
     return [(some, jobs) for some, jobs in ((first, options.jobs), (rest, options.more_jobs)) if some]
@@ -150,6 +151,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--parts", nargs="+", default=["solved", "unsolved", "exercises"], choices=["solved", "unsolved", "exercises"]
     )
+    parser.add_argument("--only", nargs="+", metavar="EXERCISE", help="of the exercises these")
     parser.add_argument("--together", action="store_true", help="do not let the solved notebooks go first")
     parser.add_argument("--one", nargs=2, metavar=("LESSON", "PART"), help=argparse.SUPPRESS)
     return parser.parse_args(arguments)

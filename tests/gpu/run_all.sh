@@ -114,9 +114,9 @@ repeat() { # 20 verdicts of each check: the lessons whose checks start processes
 
 two() { # first what measures, alone
   CUDA_VISIBLE_DEVICES=0,1 timeout 150 python3 benchmarks/placements.py -o "$OUT/placements.json" --limit 140 || status=1
+  CUDA_VISIBLE_DEVICES=0,1 python3 tests/gpu/course.py -o "$OUT/course-nccl" --jobs 2 --more-jobs 6 --limit 250 \
+    --gpus 0,1 --parts solved exercises -- 06_distributed 08_capstone >"$OUT/course-nccl.txt" 2>&1 &
   CUDA_VISIBLE_DEVICES=0,1 tests two_gpus test_two_gpus.py --require-two-gpus &
-  CUDA_VISIBLE_DEVICES=0,1 python3 tests/gpu/course.py -o "$OUT/course-nccl" --jobs 99 --more-jobs 12 --limit 390 \
-    --gpus 0,1 --parts solved exercises --together 06_distributed 08_capstone >"$OUT/course-nccl.txt" 2>&1 &
   ended $(jobs -p)
   cat "$OUT/course-nccl/course.md"
 }

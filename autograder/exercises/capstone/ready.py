@@ -133,7 +133,7 @@ def judge(asked: Values, found: Values) -> str:
             _same_scores(ids, got, plain)
         clips = [int(block.clips) for block in plain.blocks]
         for ids, got in zip(asked["corners"], found["corners"], strict=True):
-            _same_scores(ids, got, plain)
+            _same_scores(ids.cpu(), got, plain)
     same_keys(LABEL, found["keys"], asked)
     for clause in _clauses(asked, found, terms, exact):
         if not clause.kept:
