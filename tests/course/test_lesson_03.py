@@ -29,9 +29,9 @@ def test_no_call_breaks_in_its_clean_form_however_suspicious_it_looks():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_each_draw_of_models_has_one_without_a_break_one_with_one_and_one_with_two(seed):
+def test_each_draw_of_models_has_one_without_a_break_and_one_with_two(seed):
     sources = search.ask(Draw(seed))["sources"]
-    assert sorted(len(search.broken_in(source)) for source in sources) == [0, 1, 2]
+    assert sorted(len(search.broken_in(source)) for source in sources) == [0, 2]
 
 
 @pytest.mark.parametrize("seed", range(20))
