@@ -224,7 +224,7 @@ class _Template:
 def _settings() -> dict[str, str]:
     here = str(Path(__file__).parents[1])
     path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    # Nobody may use CUDA and then be forked, so this process never sees a GPU; ranks for NCCL are no forks.
+    # Nobody may use CUDA and then be forked: this process never sees a GPU, and counts none in CUDA's own way.
     return {
         "PYTHONPATH": path,
         "CUDA_VISIBLE_DEVICES": "",
