@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import placements
 
 from compilescope import observe, on_ranks, ranks
+from compilescope.ranks import RankError
 
 SIZE = placements.SMALL | {"rate": 0.5, "steps": 3}
 CLOSE = 1e-3
@@ -123,3 +125,30 @@ def test_two_gpus_end_with_the_parameters_of_one_process_and_make_the_graphs_tha
              for rows in (over_nccl, over_gloo)]  # fmt: skip
     assert facts[0] == facts[1]
     assert all(one["off"] < CLOSE for one in (*over_nccl, *over_gloo)), over_nccl
+
+
+@pytest.mark.gpu
+def test_ranks_that_wait_for_each_other_over_nccl_are_ended_soon(two_gpus):
+    def work():
+        x = torch.ones(3)
+        dist.all_reduce(x)  # both are there
+        if dist.get_rank() == 0:
+            dist.all_reduce(x)
+        return x.sum().item()
+
+    with pytest.raises(RankError) as caught:
+        on_ranks(work, patience=2, limit=60)
+    assert caught.value.reason == "stuck"
+
+
+@pytest.mark.gpu
+def test_a_rank_that_waits_over_nccl_for_one_that_computes_is_left_to_wait(two_gpus):
+    def work(seconds):
+        until = time.monotonic() + seconds * dist.get_rank()
+        while time.monotonic() < until:
+            sorted(str(number) for number in range(1000))
+        x = torch.ones(3)
+        dist.all_reduce(x)
+        return x.sum().item()
+
+    assert on_ranks(work, 12.0, patience=2).results == (6.0, 6.0)
