@@ -31,6 +31,8 @@ STARTING = 90
 """Seconds that processes may take to start before their time counts."""
 STILL = 0.02
 """Share of one core below which ranks count as waiting."""
+SAID_AGAIN = 1.0
+"""Seconds since the last rank was done after which one that says that it waits is believed: two of its own looks."""
 MOST_BETWEEN_LOOKS = 1.0
 """Seconds that count at most from one look to the next: when the whole machine stood still, nobody waited."""
 
@@ -144,9 +146,20 @@ def _all_started(folder: Path, job: Job) -> bool:
 
 
 def _all_wait(folder: Path, job: Job) -> bool:
-    """Whether each rank says that it waits for its GPU, or is done, and one of them waits."""
-    waits = [(folder / f"{rank}.waits").is_file() for rank in range(job.world)]
-    return any(waits) and all(one or (folder / f"{rank}.facts").is_file() for rank, one in enumerate(waits))
+    """Whether each rank that is not done says that it waits for its GPU, and has said so since the others were done."""
+    done, waits = [], []
+    for rank in range(job.world):
+        with contextlib.suppress(FileNotFoundError):  # it moves again, this moment
+            facts = folder / f"{rank}.facts"
+            if facts.is_file():
+                done.append(facts.stat().st_mtime)
+            else:
+                waits.append((folder / f"{rank}.waits").stat().st_mtime)
+    return (
+        bool(waits)
+        and len(done) + len(waits) == job.world
+        and min(waits) > max(done, default=float("-inf")) + SAID_AGAIN
+    )
 
 
 def _done_by_ranks(launcher: int) -> tuple[float, int, bool]:
@@ -160,9 +173,9 @@ def _done_by_ranks(launcher: int) -> tuple[float, int, bool]:
         for process in psutil.Process(launcher).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 total += sum(process.cpu_times()[:4])
+                runnable |= process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
                 if hasattr(process, "io_counters"):  # not on macOS
                     read += process.io_counters().read_chars
-                runnable |= process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
     return total, read, runnable
 
 

@@ -59,8 +59,8 @@ def on_ranks(
         fake: only rank 0 runs, in a group of `world` ranks that do not exist: true graphs, no true numbers.
         watch: False leaves out all observing, for a function that measures its own time: no graphs, no order.
         limit: seconds after which all is ended, once all ranks have started.
-        patience: seconds without any rank computing after which they count as waiting for each other; twice as
-            many over NCCL.
+        patience: seconds without any rank computing after which they count as waiting for each other. Over NCCL twice
+            as many without any rank getting on in its code while its GPU is busy: more for one long computation.
 
     Returns:
         `Ranks`: of each rank its Run, the order of its graphs and collectives, its result and what it printed.
@@ -103,7 +103,7 @@ def _job(name: str, world: int, backend: str) -> dict[str, Any]:
 
 def _backend(world: int) -> str:
     # One GPU for all ranks would not do. NCCL refuses two ranks on it. Gloo takes tensors of a GPU, but copies each to
-    # the CPU and back; and who uses CUDA cannot be forked, so each call would wait for Python, torch and CUDA to start.
+    # the CPU and back, and each rank would begin CUDA for it.
     return "nccl" if torch.cuda.device_count() >= world and dist.is_nccl_available() else "gloo"
 
 

@@ -114,7 +114,8 @@ def _waiting(folder: Path, job: dict[str, Any], ended: str, count: int) -> RankE
     details = tuple(f"Rank {rank} {_where(folder, rank, names)}" for rank in range(count))
     seconds = job["patience"] if ended == "stuck" else job["limit"]
     if ended == "stuck":
-        sentence = f"The ranks wait for each other: for {seconds:.0f} s none of them computed anything."
+        did = "got on" if job["backend"] == "nccl" else "computed anything"
+        sentence = f"The ranks wait for each other: for {seconds:.0f} s none of them {did}."
     else:
         sentence = f"The ranks were not done after {seconds:.0f} s (limit=), and were ended."
     return RankError(sentence, rank=None, reason=ended, details=details)

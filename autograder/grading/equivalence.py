@@ -56,6 +56,7 @@ OPEN: Mapping[str, tuple[Open, ...]] = {
     "breaks_4": (Open(("calls.*.printed",), "In which words it is printed; that the loss is among them is judged."),),
     "dist_3": (
         Open(("steps.*",), "Whether the backward gathers again; what each block gathers in the forward is judged."),
+        Open(("runs.*",), "With which backend that compiles; graphs, breaks, keys and weights are judged."),
     ),
     "dist_4": (Open(("results.*.raised",), "With which exception it refuses a state that lacks a weight."),),
     "guards_5": (Open(("runs.*",), "Whether the update goes weight by weight or over all of them at once."),),

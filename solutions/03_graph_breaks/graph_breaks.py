@@ -314,8 +314,8 @@ check("breaks_2")
 # %% [markdown]
 # ### Exercise breaks_3 · Which of six calls?
 #
-# Here is a model of sixty lines. Do not read it: ask. The check has other models of this kind, in which none, one or two
-# of the six calls break.
+# Here is a model of sixty lines. Do not read it: ask. The check has two other models of this kind; in one of them none of
+# the six calls breaks.
 
 # %%
 def embed(x, weight):

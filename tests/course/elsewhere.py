@@ -10,7 +10,7 @@ import torch
 
 from autograder.exercise import Exercise
 
-COMPILED_BY_THE_JUDGE = ("basic_1", "basic_2")
+COMPILED_BY_THE_JUDGE = ("basic_1", "basic_2", "guards_7")
 """Exercises whose judge compiles functions of its own with what was asked, wherever that lies."""
 
 _TAKES_AWAY = {torch.Tensor.cpu, torch.Tensor.tolist, torch.Tensor.item, torch.Tensor.copy_}
@@ -28,7 +28,7 @@ class Elsewhere(torch.Tensor):
         if func in _TAKES_AWAY or (func is torch.Tensor.to and "cpu" in map(str, (*args[1:], *kwargs.values()))):
             return plain(found)
         if func is torch.Tensor.numpy or any(
-            type(one) is torch.Tensor and one.dim() for one in _tensors([args, kwargs])
+            not isinstance(one, Elsewhere) and one.dim() for one in _tensors([args, kwargs])
         ):
             raise RuntimeError(f"{getattr(func, '__name__', func)} got tensors of the CPU and of another device.")
         return found

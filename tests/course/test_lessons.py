@@ -6,6 +6,7 @@ And its predictions: what is computed is one of the choices.
 import ast
 
 import pytest
+import torch
 
 import autograder
 from autograder import budgets, prove
@@ -14,7 +15,7 @@ from autograder.exercises import everything
 from autograder.judge import namespace_of
 from autograder.quiet import quiet
 from compilescope.ranks import end_ranks
-from elsewhere import judged_elsewhere
+from elsewhere import Elsewhere, judged_elsewhere
 
 LESSONS = {lesson.name: lesson for lesson in lessons()}
 EXERCISES = {exercise.name: exercise for exercise in everything()}
@@ -111,3 +112,10 @@ def test_the_computed_answer_of_each_prediction_is_one_of_its_choices(name, monk
     end_ranks()
     assert len(answers) == asked >= 5
     assert [one for one in answers if one[1] not in one[2]] == []
+
+
+def test_a_model_on_the_cpu_refuses_what_lies_elsewhere_as_it_refuses_what_lies_on_a_gpu():
+    model, x = torch.nn.Linear(2, 2), torch.ones(1, 2).as_subclass(Elsewhere)
+    with pytest.raises(RuntimeError, match="another device"):
+        model(x)
+    assert model(x.cpu()).shape == (x + x).shape

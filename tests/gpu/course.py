@@ -168,7 +168,10 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [lesson_named(name) for name in options.lessons] or list(lessons())
     found: list[Proved] = []
     with Watch() as watch:
-        for units, jobs in phases(chosen, options):
+        parts = phases(chosen, options)
+        if not parts:
+            raise SystemExit("No part of these lessons has such a name.")
+        for units, jobs in parts:
             for one in course(units, jobs, options, watch):
                 found.append(one)
                 told = "holds" if one.holds else "DOES NOT HOLD"

@@ -46,14 +46,53 @@ def test_a_rank_says_that_it_waits_for_its_gpu_while_nothing_moves_and_the_gpu_i
 @pytest.mark.parametrize(
     ("there", "wait"),
     [
-        (["0.waits", "1.waits"], True),
-        (["0.waits", "1.facts"], True),
-        (["0.waits"], False),
-        (["0.facts"], False),
-        ([], False),
+        ({"0.waits": 0, "1.waits": 5}, True),
+        ({"0.waits": 7, "1.facts": 0}, True),
+        ({"0.waits": 0, "1.facts": 7}, False),  # said before the other was done, which may have been what it waited for
+        ({"0.waits": 9, "0.facts": 5, "1.facts": 0}, False),
+        ({"0.waits": 0}, False),
+        ({"0.facts": 0}, False),
+        ({}, False),
     ],
 )
-def test_ranks_wait_for_each_other_when_each_that_is_not_done_waits(tmp_path, there, wait):
-    for name in there:
+def test_ranks_wait_for_each_other_when_each_that_is_not_done_says_so(tmp_path, there, wait):
+    for name, at in there.items():
         (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
     assert rank_process._all_wait(tmp_path, SimpleNamespace(world=2)) == wait
+
+
+def watched(monkeypatch, tmp_path, looks, seconds=0.6):
+    """How ranks end of which each look finds (CPU seconds, bytes, runnable), so many seconds after the last; "late"
+    when nothing else ended them."""
+    clock, left = [0.0], iter(looks)
+
+    def later(*_):
+        clock[0] += seconds
+        return [], [], []
+
+    monkeypatch.setattr(rank_process.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(rank_process.select, "select", later)
+    monkeypatch.setattr(rank_process.os, "waitpid", lambda *_: (0, 0))
+    monkeypatch.setattr(rank_process, "_all_started", lambda *_: True)
+    monkeypatch.setattr(rank_process, "_done_by_ranks", lambda _: next(left))
+    job = SimpleNamespace(backend="gloo", limit=20 * seconds, patience=4.0, world=2)
+    return rank_process._watch(1, tmp_path, job, os.getppid())
+
+
+@pytest.mark.parametrize(
+    ("looks", "how"),
+    [
+        ([(0.0, 0, False)] * 99, "stuck"),
+        ([(0.0, number, False) for number in range(99)], "late"),  # a slow disk: they read
+        ([(number / 10, 0, False) for number in range(99)], "late"),
+        ([(0.0, 0, True)] * 99, "late"),  # others have the cores
+    ],
+)
+def test_ranks_are_stuck_when_none_of_them_computes_reads_or_could_compute(monkeypatch, tmp_path, looks, how):
+    assert watched(monkeypatch, tmp_path, looks) == how
+
+
+def test_a_machine_that_stood_still_for_minutes_counts_as_one_look(monkeypatch, tmp_path):
+    looks = [(0.0, 0, False)] * 3 + [(100.0 * number, 0, False) for number in range(1, 99)]
+    assert watched(monkeypatch, tmp_path, looks, seconds=100.0) == "late"

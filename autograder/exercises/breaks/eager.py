@@ -179,7 +179,7 @@ def make_forward(first, last, record):
     eager = torch.compiler.disable(record)
     return torch.compile(lambda x: last(eager(first(x))), backend="eager")
 """,
-            "compiled nothing of it",
+            'compiled nothing of it; backend="aot_eager" is wanted',
         ),
         KnownMistake(  # compiled anew in each call
             _START

@@ -206,7 +206,7 @@ def make_denoise():
     fast = torch.compile(core, backend="eager")
 """
             + _TALK,
-            "compiled nothing of it",
+            'compiled nothing of it; backend="aot_eager" is wanted',
         ),
         KnownMistake(  # every failure hidden
             _START
