@@ -36,7 +36,7 @@ TOY = Exercise(
     points=2,
     asks_for=("double",),
     check=Check(
-        lambda draw: {"x": draw.size(3, 99)}, lambda answer, asked: {"got": answer.double(asked["x"])}, judge_double
+        lambda draw: {"x": draw.size(4, 99)}, lambda answer, asked: {"got": answer.double(asked["x"])}, judge_double
     ),
     hints=("a", "b", "c"),
     known_mistakes=(
