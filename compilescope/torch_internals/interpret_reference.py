@@ -7,6 +7,8 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
+from compilescope.torch_internals.interpret_attention import attention_on_the_cpu
+
 _SHORT = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -29,11 +31,22 @@ def _double(value: Any) -> Any:
 def run_graph(module: torch.fx.GraphModule, args: list[Any], double: bool) -> tuple[list[Any], list[Any]]:
     """Outputs and final arguments (a graph may write into them), in the graph's own dtypes or in float64."""
     given = [pytree.tree_map(_double, one) if double else one for one in args]
-    with torch.no_grad():
+    with torch.no_grad(), attention_on_the_cpu():
         outputs = _Double(module).run(*given) if double else module.forward(*given)
     return list(outputs), given
 
 
 def is_random(module: torch.fx.GraphModule) -> bool:
     """Whether the graph draws random numbers: a GPU draws others than a CPU, so there is nothing to compare."""
-    return any("random" in str(node.target) or "rand" in str(node.target).split(".") for node in module.graph.nodes)
+    return any(
+        "random" in str(node.target) or "rand" in str(node.target).split(".") or _drops(node)
+        for node in module.graph.nodes
+    )
+
+
+def _drops(node: torch.fx.Node) -> bool:
+    """Whether it is an attention with dropout."""
+    if "_scaled_dot_product_" not in str(node.target):
+        return False
+    arguments = node.normalized_arguments(node.graph.owning_module, normalize_to_only_use_kwargs=True)
+    return bool(arguments is not None and arguments.kwargs.get("dropout_p"))

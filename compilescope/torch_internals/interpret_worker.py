@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from compilescope.torch_internals.interpret_attention import attention_on_the_cpu
 from compilescope.torch_internals.interpret_shims import install
 from compilescope.torch_internals.interpret_wire import read_tensor, write_tensor
 
@@ -87,7 +88,8 @@ def main() -> None:
     inductor_config.force_disable_caches = True
     for job in json.loads((folder / "jobs.json").read_text(encoding="utf-8")):
         try:
-            result = run_job(job, folder)
+            with attention_on_the_cpu():
+                result = run_job(job, folder)
         except Exception as error:
             said = traceback.format_exc(limit=-3)
             result = {"error": f"{type(error).__name__}: {error}"[:500], "traceback": said[:4000]}

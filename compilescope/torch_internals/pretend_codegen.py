@@ -16,6 +16,8 @@ from unittest import mock
 import torch
 import torch.utils._pytree as pytree
 
+from compilescope.torch_internals.interpret_attention import attention_on_the_cpu
+from compilescope.torch_internals.pretend_attention import GpuAttention
 from compilescope.torch_internals.pretend_capture import Captured, copied, copy_graph
 from compilescope.torch_internals.pretend_decompositions import gpu_decompositions
 from compilescope.torch_internals.pretend_floats import inputs_with_numbers, is_number, number_in, with_fixed_floats
@@ -59,7 +61,12 @@ def replay(captured: Captured, gpu: str) -> list[Lowered]:
         raise ValueError("the inputs were too large to keep")
     lowered: list[Lowered] = []
     records: list[Record] = []
-    with undisturbed(records), torch.inference_mode(captured.inference), torch.set_grad_enabled(captured.grad):
+    with (
+        undisturbed(records),
+        attention_on_the_cpu(),
+        torch.inference_mode(captured.inference),
+        torch.set_grad_enabled(captured.grad),
+    ):
         function = _compile(captured, gpu, records, lowered)
         result = function(*captured.values)
         outputs = [one for one in pytree.tree_leaves(result) if isinstance(one, torch.Tensor) and one.requires_grad]
@@ -108,6 +115,7 @@ def _compile_once(captured: Captured, gpu: str, records: list[Record], lowered: 
         inductor_config.patch(captured.options | {"force_disable_caches": True, "trace.provenance_tracking_level": 1}),
         functorch_config.patch({"force_non_lazy_backward_lowering": True}),
         gpu_decompositions(),
+        GpuAttention(gpu),
         torch._guards.tracing(torch._guards.TracingContext(captured.fake_mode)),
         torch._guards.compile_context(torch._guards.CompileContext(captured.compile_id)),
     ):
