@@ -1,12 +1,13 @@
-"""A GPU's attention, computed by the CPU: what stands between the kernels of a pretended GPU when they are interpreted."""
+"""A GPU's attention, computed by the CPU: it stands between the kernels of a pretended GPU that are interpreted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
 
 
 @contextmanager
@@ -18,10 +19,25 @@ def attention_on_the_cpu() -> Iterator[None]:
     library = torch.library.Library("aten", "IMPL")
     try:
         for name, kernel in _KERNELS.items():
-            library.impl(name, kernel, "CPU")
+            library.impl(name, _laid_out(getattr(torch.ops.aten, name).default, kernel), "CPU")
         yield
     finally:
         library._destroy()
+
+
+def _laid_out(operation: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """`kernel` with results that lie in memory as those of the GPU's `operation` do, as its meta kernel says."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        on_meta = pytree.tree_map_only(torch.Tensor, lambda one: one.to("meta"), args)
+        found = zip(kernel(*args, **kwargs), operation(*on_meta, **kwargs), strict=True)
+        return tuple(_strided(one, like) if isinstance(one, torch.Tensor) else one for one, like in found)
+
+    return run
+
+
+def _strided(one: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(one.size(), like.stride(), dtype=one.dtype).copy_(one)
 
 
 def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> Any:
@@ -110,7 +126,7 @@ def _flash_backward(grad: Any, q: Any, k: Any, v: Any, out: Any, sums: Any, begi
     return _backward(grad, q, k, v, None, causal, scale)[:3]
 
 
-_KERNELS = {
+_KERNELS: dict[str, Callable[..., Any]] = {
     "_scaled_dot_product_efficient_attention": _efficient,
     "_scaled_dot_product_efficient_attention_backward": _efficient_backward,
     "_scaled_dot_product_cudnn_attention": _cudnn,

@@ -39,14 +39,14 @@ def run_graph(module: torch.fx.GraphModule, args: list[Any], double: bool) -> tu
 def is_random(module: torch.fx.GraphModule) -> bool:
     """Whether the graph draws random numbers: a GPU draws others than a CPU, so there is nothing to compare."""
     return any(
-        "random" in str(node.target) or "rand" in str(node.target).split(".") or _drops(node)
+        "random" in str(node.target) or "rand" in str(node.target).split(".") or _drops(node, module)
         for node in module.graph.nodes
     )
 
 
-def _drops(node: torch.fx.Node) -> bool:
+def _drops(node: torch.fx.Node, module: torch.fx.GraphModule) -> bool:
     """Whether it is an attention with dropout."""
     if "_scaled_dot_product_" not in str(node.target):
         return False
-    arguments = node.normalized_arguments(node.graph.owning_module, normalize_to_only_use_kwargs=True)
+    arguments = node.normalized_arguments(module, normalize_to_only_use_kwargs=True)
     return bool(arguments is not None and arguments.kwargs.get("dropout_p"))

@@ -41,7 +41,8 @@ def on_cpu(code: str) -> str:
     return f"import contextlib\nfrom compilescope.torch_internals.interpret_worker import laid_out\n{code}"
 
 
-_ASSERT = re.compile(r"^(\s+)assert_size_stride\((\w+), ", re.MULTILINE)
+_ASSERT = re.compile(r"^(\s+)assert_(?:size_stride|tensor_metadata)\((\w+), ", re.MULTILINE)
+"""The second name is that of 2.14 and 2.15, for what a library call gives."""
 
 
 def laid_out(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> torch.Tensor:

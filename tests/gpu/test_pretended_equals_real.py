@@ -14,8 +14,6 @@ from triton_text import Written, pretended, real
 EXPLAINED: dict[str, str] = {
     "rms_norm_function": "F.rms_norm is one operation on CUDA and a composite on the CPU: the kernel's name differs, "
     "and nothing else",
-    "attention_function": "each device has its own attention operation: a library call of another name stands between "
-    "the same kernels",
 }
 
 PRETENDED_FOR = {(7, 5): "t4", (8, 0): "a100", (9, 0): "h100"}

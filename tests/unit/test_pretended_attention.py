@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 from compilescope import Run
 from compilescope.interpret import interpret
@@ -21,24 +21,24 @@ BF16 = torch.bfloat16
 
 
 def plain(q, k, v):
-    return F.scaled_dot_product_attention(q * 2, k, v) + 1
+    return scaled_dot_product_attention(q * 2, k, v) + 1
 
 
 def causal(q, k, v):
-    return F.scaled_dot_product_attention(q * 2, k, v, is_causal=True) + 1
+    return scaled_dot_product_attention(q * 2, k, v, is_causal=True) + 1
 
 
 def masked(q, k, v, mask):
-    return F.scaled_dot_product_attention(q * 2, k, v, mask) + 1
+    return scaled_dot_product_attention(q * 2, k, v, mask) + 1
 
 
 def by_hand(q, k, v):
     with sdpa_kernel(SDPBackend.MATH):
-        return F.scaled_dot_product_attention(q * 2, k, v) + 1
+        return scaled_dot_product_attention(q * 2, k, v) + 1
 
 
 def dropped(q, k, v):
-    return F.scaled_dot_product_attention(q * 2, k, v, dropout_p=0.5) + 1
+    return scaled_dot_product_attention(q * 2, k, v, dropout_p=0.5) + 1
 
 
 def three(*size: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> list[torch.Tensor]:
