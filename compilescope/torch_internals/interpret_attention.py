@@ -31,12 +31,15 @@ def _laid_out(operation: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         on_meta = pytree.tree_map_only(torch.Tensor, lambda one: one.to("meta"), args)
         found = zip(kernel(*args, **kwargs), operation(*on_meta, **kwargs), strict=True)
-        return tuple(_strided(one, like) if isinstance(one, torch.Tensor) else one for one, like in found)
+        return tuple(_strided(one, like) for one, like in found)
 
     return run
 
 
-def _strided(one: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def _strided(one: Any, like: Any) -> Any:
+    """A result as the GPU's lies; None where the GPU gives none, as for a mask that wants no gradient."""
+    if like is None or not isinstance(one, torch.Tensor):
+        return None if like is None else one
     return torch.empty_strided(one.size(), like.stride(), dtype=one.dtype).copy_(one)
 
 
@@ -50,9 +53,24 @@ def _scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: float) -> A
     return scores
 
 
+def _weights(scores: Any) -> Any:
+    """Softmax in which a row without any key is 0."""
+    return torch.ops.aten._safe_softmax(scores, -1)
+
+
 def _wide(*tensors: Any) -> list[Any]:
     """In the precision that a GPU adds up in: float32, for inputs in 16 bits too."""
     return [one.float() if one.dtype in (torch.float16, torch.bfloat16) else one for one in tensors]
+
+
+def _each(shared: Any, query: Any) -> Any:
+    """Keys or values for each head of the query, where several heads share one."""
+    return shared.repeat_interleave(query.size(1) // shared.size(1), 1)
+
+
+def _shared(gradient: Any, like: Any) -> Any:
+    """The gradient of what several heads share: its sum over these heads."""
+    return gradient.unflatten(1, (like.size(1), -1)).sum(2).to(like.dtype)
 
 
 def _scale(scale: float | None, query: Any) -> float:
@@ -61,24 +79,24 @@ def _scale(scale: float | None, query: Any) -> float:
 
 def _forward(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None) -> tuple[Any, Any]:
     """Attention, and the logarithm of each row's sum."""
-    first, second, third = _wide(query, key, value)
+    first, second, third = _wide(query, _each(key, query), _each(value, query))
     scores = _scores(first, second, mask, is_causal, _scale(scale, query))
-    return (scores.softmax(-1) @ third).to(query.dtype), scores.logsumexp(-1)
+    return (_weights(scores) @ third).to(query.dtype), scores.logsumexp(-1)
 
 
 def _backward(
     grad: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float | None
 ) -> tuple[Any, Any, Any, Any]:
     """Gradients of query, key, value and mask."""
-    wide, first, second, third = _wide(grad, query, key, value)
+    wide, first, second, third = _wide(grad, query, _each(key, query), _each(value, query))
     factor = _scale(scale, query)
-    weights = _scores(first, second, mask, is_causal, factor).softmax(-1)
+    weights = _weights(_scores(first, second, mask, is_causal, factor))
     of_weights = wide @ third.transpose(-2, -1)
     of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
     return (
         (of_scores @ second * factor).to(query.dtype),
-        (of_scores.transpose(-2, -1) @ first * factor).to(key.dtype),
-        (weights.transpose(-2, -1) @ wide).to(value.dtype),
+        _shared(of_scores.transpose(-2, -1) @ first * factor, key),
+        _shared(weights.transpose(-2, -1) @ wide, value),
         None if mask is None else of_scores.to(mask.dtype),
     )
 

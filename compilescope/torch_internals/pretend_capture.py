@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch.nn.attention import SDPBackend
 
 KEPT_BYTES = 32 << 20
 """Larger inputs are not kept for `interpret`: they would be too large for it anyway."""
@@ -31,6 +32,8 @@ class Captured:
     """Copies of the real inputs; None when they are too large to keep."""
     options: dict[str, Any]
     """What ``torch.compile(mode=…, options=…)`` asks of Inductor, without CUDA graphs: nothing is run."""
+    attention: list[SDPBackend]
+    """What ``torch.nn.attention.sdpa_kernel`` allowed at the call."""
 
 
 @contextlib.contextmanager
@@ -80,6 +83,7 @@ def _copy(gm: torch.fx.GraphModule, output_graph: Any, example_inputs: list[Any]
         (code.co_name, code.co_filename, code.co_firstlineno),
         _values(example_inputs),
         asked_of_inductor(output_graph.compiler_fn),
+        allowed_backends(),
     )
 
 
@@ -87,6 +91,18 @@ def asked_of_inductor(compiler: Any) -> dict[str, Any]:
     """The ``config`` that the backend object of ``torch.compile(mode=…, options=…)`` carries (2.11 to 2.15)."""
     asked = getattr(compiler, "config", None)
     return {key: value for key, value in asked.items() if "cudagraph" not in key} if isinstance(asked, dict) else {}
+
+
+def allowed_backends() -> list[SDPBackend]:
+    """What ``torch.nn.attention.sdpa_kernel`` leaves to choose from, now."""
+    allowed = torch.backends.cuda
+    enabled = {
+        SDPBackend.CUDNN_ATTENTION: allowed.cudnn_sdp_enabled(),
+        SDPBackend.FLASH_ATTENTION: allowed.flash_sdp_enabled(),
+        SDPBackend.EFFICIENT_ATTENTION: allowed.mem_efficient_sdp_enabled(),
+        SDPBackend.MATH: allowed.math_sdp_enabled(),
+    }
+    return [backend for backend, on in enabled.items() if on]
 
 
 def _values(inputs: list[Any]) -> list[Any] | None:

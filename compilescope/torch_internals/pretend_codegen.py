@@ -15,9 +15,10 @@ from unittest import mock
 
 import torch
 import torch.utils._pytree as pytree
+from torch.nn.attention import sdpa_kernel
 
 from compilescope.torch_internals.interpret_attention import attention_on_the_cpu
-from compilescope.torch_internals.pretend_attention import GpuAttention
+from compilescope.torch_internals.pretend_attention import gpu_attention
 from compilescope.torch_internals.pretend_capture import Captured, copied, copy_graph
 from compilescope.torch_internals.pretend_decompositions import gpu_decompositions
 from compilescope.torch_internals.pretend_floats import inputs_with_numbers, is_number, number_in, with_fixed_floats
@@ -115,12 +116,15 @@ def _compile_once(captured: Captured, gpu: str, records: list[Record], lowered: 
         inductor_config.patch(captured.options | {"force_disable_caches": True, "trace.provenance_tracking_level": 1}),
         functorch_config.patch({"force_non_lazy_backward_lowering": True}),
         gpu_decompositions(),
-        GpuAttention(gpu),
+        sdpa_kernel(captured.attention),
+        gpu_attention(gpu) as with_gpu_attention,
         torch._guards.tracing(torch._guards.TracingContext(captured.fake_mode)),
         torch._guards.compile_context(torch._guards.CompileContext(captured.compile_id)),
     ):
         # compile_fx owns the module it gets; the next GPU needs it once more
-        function = compile_fx(copy_graph(captured.module), inputs_with_numbers(captured), inner_compile=inner_compile)
+        function = compile_fx(
+            with_gpu_attention(captured.module), inputs_with_numbers(captured), inner_compile=inner_compile
+        )
     return cast("Callable[..., Any]", function)
 
 
