@@ -28,7 +28,11 @@ class Buffers:
             match part:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="rand_strided")) as call):
                     self._allocate(name, call)
-                case ast.Call(func=ast.Name(id="assert_size_stride"), args=[ast.Name(id=name), shape, stride, *_]):
+                # the second name is that of 2.14 and 2.15, for what a library call gives
+                case ast.Call(
+                    func=ast.Name(id="assert_size_stride" | "assert_tensor_metadata"),
+                    args=[ast.Name(id=name), shape, stride, *_],
+                ):
                     self.asserts[name] = (_numbers(shape), _numbers(stride))
         for name, (shape_there, _) in self.asserts.items():
             if shape_there is None and name in self.known:  # rand_strided has the sizes of the first call only

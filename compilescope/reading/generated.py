@@ -173,19 +173,28 @@ class _Module:
             known = self.found.get(f"{name}:{number}")
         key = name if number == 1 else f"{name}:{number}"
         found = self.found[key] = _Launch("extern", call_lines=[line])
-        read: dict[str, int | None] = {}
-        for argument in call.args:
-            buffer, size = self.buffers.size(argument)
-            if buffer:
-                read[buffer] = size
         written: dict[str, int | None] = {}
         for keyword in call.keywords:
             if keyword.arg == "out":
                 buffer, size = self.buffers.size(keyword.value)
                 written[buffer] = size
-        found.read = _total(read)
+        found.read = self._read_by_library(call)
         # a library call that allocates its own output: its size stands in the assert that follows, if anywhere
         found.written = _total(written) if written else self.buffers.asserted(targets)
+
+    def _read_by_library(self, call: ast.Call) -> int | None:
+        """Bytes of the arguments; of one buffer its different views, as query, key and value, up to all of it."""
+        views: dict[str, dict[str, int | None]] = {}
+        for argument in call.args:
+            buffer, size = self.buffers.size(argument)
+            if buffer:
+                views.setdefault(buffer, {})[ast.unparse(argument)] = size
+        read = {buffer: _total(sizes) for buffer, sizes in views.items()}
+        for buffer, size in read.items():
+            whole = self.buffers.size(ast.Name(id=buffer))[1]
+            if len(views[buffer]) > 1 and size is not None and whole is not None:
+                read[buffer] = min(size, whole)
+        return _total(read)
 
 
 def _total(sizes: dict[str, int | None]) -> int | None:
@@ -227,12 +236,17 @@ def _kind(name: str, found: _Launch) -> str:
 
 
 def _triton_signature(source: str) -> tuple[str, ...]:
-    """For each parameter of the Triton kernel: ``r`` reads it, ``w`` writes it, ``rw`` both, or empty."""
+    """For each parameter of the Triton kernel: ``r`` reads it, ``w`` writes it, ``rw`` both, or empty.
+
+    After a colon the bytes of an element, as the kernel's own signature has them: ``r:4``.
+    """
     match = re.search(r"^def \w+\(([^)]*)\)", source, re.M)
     if not match:
         return ()
-    parameters = [part.split(":")[0].strip() for part in match[1].split(",")]
-    return tuple(_role_of_triton(name) for name in parameters)
+    bits = dict(re.findall(r"'(\w+)': '\*[a-z]+(\d+)", source))
+    items = {name: max(int(number) // 8, 1) for name, number in bits.items()}
+    roles = {name: _role_of_triton(name) for name in (part.split(":")[0].strip() for part in match[1].split(","))}
+    return tuple(role and f"{role}:{items.get(name, '')}" for name, role in roles.items())
 
 
 def _role_of_triton(parameter: str) -> str:

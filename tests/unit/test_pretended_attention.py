@@ -211,6 +211,27 @@ def test_the_cpu_computes_what_the_libraries_compute(
     torch.testing.assert_close(gradients, wanted_gradients)
 
 
+def test_query_key_and_value_of_one_buffer_are_three_reads_and_what_the_library_gives_is_read_on():
+    def attend(x, w):
+        q, k, v = (x @ w).view(2, 16, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        return scaled_dot_product_attention(q, k, v) + 1
+
+    (code,) = preview(attend, torch.randn(32, 32), torch.randn(32, 96))[0].code
+    product, attention, add = ((kernel.bytes_read, kernel.bytes_written) for kernel in code.kernels)
+    assert product == (4 * (32 * 32 + 32 * 96), 4 * 32 * 96)
+    assert attention[0] == 3 * 4 * 32 * 32
+    assert add == (4 * 32 * 32, 4 * 32 * 32)
+
+
+def test_a_matrix_that_is_both_factors_is_read_once():
+    def square(x):
+        y = x * 2
+        return y @ y.T
+
+    (code,) = preview(square, torch.randn(16, 8))[0].code
+    assert [kernel.bytes_read for kernel in code.kernels] == [4 * 16 * 8, 4 * 16 * 8]
+
+
 def test_without_a_library_the_scores_are_two_products_with_a_softmax_between():
     run = preview(by_hand, *three(1, 2, 9, 8))[0]
     assert sum(kernel.name.startswith("bmm") for code in run.code for kernel in code.kernels) == 2
