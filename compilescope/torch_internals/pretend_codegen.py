@@ -171,6 +171,10 @@ def _context(mode: Any) -> torch._guards.TracingContext:
     return context
 
 
+_VALUES = frozenset(("val", "eager_input_vals"))
+"""Where a node's meta has tensors. Inductor compiles a nested region for the devices of the second (2.11 to 2.15)."""
+
+
 def on_cuda(gm: torch.fx.GraphModule, mode: Any) -> torch.fx.GraphModule:
     """A copy of a graph in which each CPU tensor, also in branches and in the meta of nodes, is on CUDA device 0."""
     module = copy_graph(gm)
@@ -192,8 +196,9 @@ def on_cuda(gm: torch.fx.GraphModule, mode: Any) -> torch.fx.GraphModule:
             if id(named) not in branches:
                 branches.add(id(moved := on_cuda(named, mode)))
                 setattr(module, str(node.target), moved)
-        elif "val" in node.meta:
-            node.meta["val"] = pytree.tree_map(lambda value: _as_cuda(value, mode), node.meta["val"])
+        else:
+            for name in _VALUES & node.meta.keys():
+                node.meta[name] = pytree.tree_map(lambda value: _as_cuda(value, mode), node.meta[name])
     module.recompile()
     return module
 

@@ -78,3 +78,6 @@ def test_each_graph_of_a_lesson_gets_code_for_a_pretended_gpu(lesson: Path):
     empty = {name for name, one in written.items() if isinstance(one, Written) and not one.modules}
     assert {name for name in refused if name.rpartition("/")[0] not in REFUSED} == set(), written
     assert {name for name in empty if name.rpartition("/")[0] not in EMPTY} == set(), written
+    assert {
+        name: one.for_the_cpu for name, one in written.items() if isinstance(one, Written) and one.for_the_cpu
+    } == {}

@@ -34,15 +34,20 @@ class Written:
     """As they were written, by the same names."""
     launches: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    for_the_cpu: list[str] = field(default_factory=list)
+    """Names of C++ kernels."""
     modules: int = 0
     """How many wrappers were written."""
 
     def forget(self) -> None:
         self.kernels, self.sources, self.launches, self.paths, self.modules = {}, {}, [], [], 0
+        self.for_the_cpu = []
 
     def add(self, code: str) -> None:
         self.modules += 1
         for kernel in read_code(code, "0/0").kernels:
+            if kernel.language == "cpp":
+                self.for_the_cpu.append(kernel.name)
             if kernel.language == "triton":
                 name = kernel.name
                 while name in self.kernels:  # forward and backward count from 0 again

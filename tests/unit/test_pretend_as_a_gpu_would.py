@@ -53,6 +53,20 @@ def test_the_body_of_a_loop_gets_its_kernel():
     assert any("tmp0 * tmp1" in kernel.source for kernel in run.kernels)
 
 
+@torch.compiler.nested_compile_region
+def block(x, w):
+    return (x @ w).relu() + 1
+
+
+def test_a_nested_region_gets_its_kernel_forward_and_backward():
+    x, w = _inputs((8, 8), (8, 8))
+    run = preview(lambda x, w: block(block(x, w), w), x, w.requires_grad_())[0]
+    assert run.notes == ()
+    assert {kernel.language for code in run.code for kernel in code.kernels} == {"extern", "triton"}
+    forward = [kernel for code in run.code if code.which == "forward" for kernel in code.kernels]
+    assert any("relu" in node for kernel in forward if kernel.language == "triton" for node in kernel.nodes)
+
+
 def test_a_product_in_a_batch_of_one_is_a_plain_product_as_on_a_gpu():
     run = preview(lambda x, y: torch.bmm(x, y).relu(), *_inputs((1, 4, 8), (1, 8, 6)))[0]
     assert [kernel.name for kernel in run.kernels if kernel.language == "extern"] == ["mm"]
