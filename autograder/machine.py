@@ -122,7 +122,7 @@ def look_at_triton() -> Row:
     if version is not None:
         return Row("triton", version)
     if sys.platform != "linux":
-        return Row("triton", "not made for this system", "note", "Pictures of a pretended GPU need Linux or WSL.")
+        return Row("triton", "not made for this system", "note", "A kernel's launch and basic_5 need Linux or WSL.")
     return Row("triton", "not installed", "fails", "Run: make clean lab")
 
 

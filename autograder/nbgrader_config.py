@@ -11,7 +11,9 @@ import importlib.util
 from pathlib import Path
 
 from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
 
+from autograder.errors import CourseError
 from autograder.exercise import STUB
 
 ROOT = Path(__file__).parents[1]
@@ -57,6 +59,20 @@ def course_config(root: Path = ROOT) -> Config:
     c.Autograde.autograde_preprocessors = [_step(name) for name in grade.split()]
     _make_pages_safe(c, root)
     return c
+
+
+def config_as_read(root: Path) -> Config:
+    """As nbgrader reads it in `root`: from `nbgrader_config.py` there, with what an instructor added to it.
+
+    Without that file the course's own settings. Raises CourseError where the file cannot be read.
+    """
+    file = root / "nbgrader_config.py"
+    if not file.exists():
+        return course_config(root)
+    try:
+        return PyFileConfigLoader(file.name, path=str(root)).load_config()
+    except Exception as error:  # whatever an instructor wrote
+        raise CourseError(f"nbgrader_config.py cannot be read: {type(error).__name__}: {error}. Mend it.") from error
 
 
 def _make_pages_safe(c: Config, root: Path) -> None:

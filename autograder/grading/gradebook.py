@@ -28,7 +28,7 @@ from traitlets import Unicode
 from autograder.build import Lesson
 from autograder.errors import CourseError
 from autograder.grading.gradebook_state import is_missing, known_trouble, trouble_with
-from autograder.nbgrader_config import course_config
+from autograder.nbgrader_config import config_as_read
 from autograder.preflight import SUBMITTED
 
 STEPS = "PutRulings IgnorePattern LimitOutput SaveAutoGrades FlagSuspicions AssignLatePenalties CheckCellMetadata"
@@ -104,7 +104,7 @@ class Writer:
 
     def __init__(self, lesson: Lesson, results: Path) -> None:
         self.lesson = lesson
-        self.config = course_config(lesson.root)
+        self.config = config_as_read(lesson.root)
         self.config.Autograde.autograde_preprocessors = [
             f"autograder.grading.gradebook.{name}" if name in OURS else f"nbgrader.preprocessors.{name}"
             for name in STEPS.split()

@@ -61,8 +61,11 @@ def graded_twice(classroom: Classroom, students: Iterable[str], *options: str) -
 
 
 def is_due(classroom: Classroom) -> None:
-    """Give the assignment a due date."""
+    """Give the assignment a due date, and let a late submission be worth nothing, as an instructor would."""
     from nbgrader.api import Gradebook
+
+    with (classroom.root / "nbgrader_config.py").open("a") as config:
+        config.write('\nc = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
 
     with Gradebook(f"sqlite:///{classroom.root}/work/gradebook.db", COURSE) as gradebook:
         gradebook.update_or_create_assignment(LESSON, duedate=DUE)

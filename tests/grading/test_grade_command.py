@@ -12,7 +12,8 @@ import time
 import pytest
 
 from classroom import COURSE, LESSON, ROOT
-from parity import PLAIN, SECRET, books, differences, grade, graded_twice, rows
+from honest import LATE
+from parity import PLAIN, SECRET, SUBMISSION, books, differences, grade, graded_twice, rows
 
 HONEST = {
     "all_right": 4,
@@ -39,6 +40,12 @@ def test_the_gradebook_is_what_nbgrader_autograde_makes_field_by_field(both):
     ours, theirs = both.books
     assert ours == theirs
     assert {student: row["submission"][0] for student, row in ours.items()} == HONEST
+
+
+def test_a_late_submission_gets_the_penalty_that_the_instructor_chose(both):
+    penalty = SUBMISSION.index("late_submission_penalty")
+    penalties = {student: row["submission"][penalty] for student, row in both.books[0].items()}
+    assert {student: points for student, points in penalties.items() if points} == {LATE: HONEST[LATE]}
 
 
 @pytest.mark.parametrize("student", HONEST)
@@ -147,6 +154,16 @@ def test_two_graders_at_once_get_one_sentence(both):
     assert len(done.stderr.splitlines()) == 1
 
 
+def appended(name, text):
+    """A damage: more text in a file of the course."""
+
+    def damage(root):
+        with (root / name).open("a") as file:
+            file.write(text)
+
+    return damage
+
+
 def sql(*statements):
     """Damage that runs SQL on the gradebook; what it returns keeps the connection, and with it a lock."""
 
@@ -183,6 +200,10 @@ BAD = {
     "an older nbgrader": (
         sql("ALTER TABLE student DROP COLUMN lms_user_id"),
         "another version of nbgrader: student has no lms_user_id. Back it up, then run: nbgrader db upgrade.",
+    ),
+    "an unreadable configuration": (
+        appended("nbgrader_config.py", "c.LateSubmissionPlugin.penalty_method = zero\n"),
+        "nbgrader_config.py cannot be read: NameError: name 'zero' is not defined. Mend it.",
     ),
     "a newer nbgrader": (
         sql("UPDATE alembic_version SET version_num = 'ffffffffffff'"),
