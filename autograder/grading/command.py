@@ -106,6 +106,8 @@ def grade(lesson: Lesson, journal: Journal, tasks: list[Task], settings: Setting
     writer.require_assignment()
     if students > len(tasks):
         print(f"{students - len(tasks)} of {students} submissions are graded already.")
+    if tasks and not os.environ.get("COURSE_SECRET"):
+        print("COURSE_SECRET is not set: each submission gets inputs of its own. For a class see docs/instructors.md.")
     events, failed, began = journal.events(), 0, time.monotonic()
     done = [task for task in tasks if _is_judged(events.get(task.student), task, journal)]
     for task in done:  # judged before a crash, and perhaps not written

@@ -229,6 +229,16 @@ def test_bad_input_gets_one_clear_sentence(both, tmp_path, bad):
     assert "Traceback" not in done.stderr
 
 
+def test_a_missing_secret_is_named_before_grading(both, tmp_path):
+    here, both.root = both.root, tmp_path / "course"
+    shutil.copytree(both.before, both.root)
+    try:
+        said = [grade(both, "--only", "untouched", **secret).stdout for secret in ({"COURSE_SECRET": ""}, {})]
+    finally:
+        both.root = here
+    assert ["COURSE_SECRET is not set" in one for one in said] == [True, False]
+
+
 def test_a_full_disk_gets_one_sentence_and_the_same_command_later_goes_on(both, tmp_path):
     here, both.root = both.root, tmp_path / "course"
     shutil.copytree(both.before, both.root)
