@@ -221,6 +221,8 @@ def _launch(folder: Path, job: Job) -> NoReturn:
             os.environ["CUDA_VISIBLE_DEVICES"] = job.gpus or ""
             if job.gpus is None:
                 del os.environ["CUDA_VISIBLE_DEVICES"]
+            # Connected at the first collective, a rank that comes to it alone would wait in NCCL with its GPU idle.
+            os.environ["NCCL_RUNTIME_CONNECT"] = "0"
         else:  # ranks that share a few cores
             os.environ |= {"TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
         _alone(folder, job) if job.backend == "fake" else _with_elastic(folder, job)

@@ -17,7 +17,7 @@ import json
 import re
 import runpy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +107,11 @@ def record(recipe: Path, out: Path, seconds: float = 400) -> Path:
     return path
 
 
-def record_rounds(
-    recipe: Path, known: Path, out: Path, seconds: float = 400, only: Sequence[str] = (), anew: bool = False
-) -> Path:
+def record_rounds(recipe: Path, known: Path, out: Path, seconds: float = 400, **asked: Any) -> Path:
     """A recorded table of modes, `known`, with its steady states measured anew, in rounds; gives the new file's path.
 
-    `only` names the workloads that have their turn; with `anew` all other facts are taken anew, too. Raises ValueError
-    if the recipe changed since, RuntimeError without a GPU.
+    `asked` is what `compilescope.rounds.in_rounds` takes. Raises ValueError if the recipe changed since, RuntimeError
+    without a GPU.
     """
     import torch
 
@@ -125,9 +123,9 @@ def record_rounds(
         raise ValueError(f"{recipe.name} changed after {known.name} was recorded: record it as a whole.")
     path = out / f"{recipe.stem}.json"
     table = recorded_modes(known.stem, known.parent)
-    if anew and not only:
+    if asked.get("anew") and not asked.get("only"):
         table = dataclasses.replace(table, origin=_origin())
-    for modes in in_rounds(recipe, table, "cuda", seconds, only, anew):
+    for modes in in_rounds(recipe, table, "cuda", seconds, **asked):
         _write(path, recipe, {"modes": _clean(json.loads(modes.to_json()))})
         print(*(f"{one.workload}, {one.mode}: {one.steady_us}" for one in modes.trials), sep="\n", flush=True)
     return path
@@ -229,6 +227,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=Path, help="a recorded table whose steady states are to be measured anew")
     parser.add_argument("--only", nargs="+", default=(), help="with --rounds: workloads that have their turn")
     parser.add_argument("--anew", action="store_true", help="with --rounds: take all other facts anew, too")
+    parser.add_argument(
+        "--longest", type=float, default=60, help="with --rounds: seconds that a mode may take to start"
+    )
     parser.add_argument("--check", action="store_true", help="only say which recordings are stale")
     options = parser.parse_args(arguments)
     if options.check:
@@ -240,8 +241,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not options.names or recipe.stem in options.names:
             try:
                 if options.rounds:
-                    asked = options.only, options.anew
-                    print(record_rounds(recipe, options.rounds, options.out, options.seconds, *asked))
+                    asked = {"only": options.only, "anew": options.anew, "longest": options.longest}
+                    print(record_rounds(recipe, options.rounds, options.out, options.seconds, **asked))
                 else:
                     print(record(recipe, options.out, options.seconds))
             except (RuntimeError, ValueError) as error:

@@ -34,21 +34,27 @@ Key = tuple[str, str]
 _NOTE = "Steady states: the modes of a workload took turns, round by round."
 SECONDS = 3.0
 LONGEST = 60.0
-"""A mode that takes longer to start is left out."""
+"""A mode that takes longer to start is left out, and one of which nothing is known is expected to take so long."""
 _ORDER = ("eager", "max-autotune", "default", "reduce-overhead", "max-autotune-no-cudagraphs")
 """The first compile of a workload is cold; the others find what was tuned before, unless facts are taken anew."""
 _WITH_GRAPHS = "max-autotune", "reduce-overhead"
 
 
 def in_rounds(
-    recipe: Path, table: ModeTable, device: str, seconds: float, only: Sequence[str] = (), anew: bool = False
+    recipe: Path,
+    table: ModeTable,
+    device: str,
+    seconds: float,
+    only: Sequence[str] = (),
+    anew: bool = False,
+    longest: float = LONGEST,
 ) -> Iterator[ModeTable]:
     """The table with the steady states of some more workloads, each time; `seconds` bound what is begun.
 
     Workloads with the same words are ways to do the same, and take turns with each other. `only` names workloads that
     shall have their turn, with those of the same words; the others stay as they are. `anew` takes all other facts
-    anew, too, each from a cold cache. A mode of a workload that there is no time for loses its steady state: it was
-    not measured beside the others.
+    anew, too, each from a cold cache. A mode of a workload that there is no time for, or that takes more than `longest`
+    seconds to start, loses its steady state: it was not measured beside the others.
     """
     start = time.perf_counter()
     prepare(device)
@@ -61,7 +67,7 @@ def in_rounds(
         if left < 3 * SECONDS:
             break
         with torch.no_grad(), modes.cold_caches():
-            trials |= _workloads(recipe, group, trials, device, left)
+            trials |= _workloads(recipe, group, trials, device, left, longest)
         torch.compiler.reset()
         torch.set_float32_matmul_precision("highest")
         order = sorted(trials.values(), key=lambda one: (names.index(one.workload), _ORDER.index(one.mode)))
@@ -100,16 +106,17 @@ def _reserved(trials: dict[Key, Trial], name: str, mode: str) -> float:
 
 
 def _workloads(
-    recipe: Path, names: list[str], trials: dict[Key, Trial], device: str, seconds: float
+    recipe: Path, names: list[str], trials: dict[Key, Trial], device: str, seconds: float, longest: float
 ) -> dict[Key, Trial]:
     end = time.perf_counter() + seconds
     subjects: dict[Key, Subject] = {}
     found = {key: _timeless(trials[key]) for key, _ in _wanted(recipe, names) if key in trials}
     for key, make in _wanted(recipe, names):  # before there are others, whose graphs would be counted with its own
-        if device == "cuda" and key not in trials and key[1] in _WITH_GRAPHS and _in_time(trials, key, end):
+        in_time = _in_time(trials, key, end, longest)
+        if device == "cuda" and key not in trials and key[1] in _WITH_GRAPHS and in_time:
             found[key] = _timeless(attempt(*key, make, device))
     for key, make in _wanted(recipe, names):
-        if not _in_time(found, key, end):
+        if not _in_time(found, key, end, longest):
             continue
         try:
             ready = subject(key[1], make, device)
@@ -134,9 +141,9 @@ def _wanted(recipe: Path, names: list[str]) -> Iterator[tuple[Key, Callable[[str
             yield (name, mode), made["make"]
 
 
-def _in_time(trials: dict[Key, Trial], key: Key, end: float) -> bool:
+def _in_time(trials: dict[Key, Trial], key: Key, end: float, longest: float) -> bool:
     takes = _expected(trials, *key)
-    return takes <= LONGEST and time.perf_counter() + takes + _reserved(trials, *key) <= end
+    return takes <= longest and time.perf_counter() + takes + _reserved(trials, *key) <= end
 
 
 def _timeless(trial: Trial) -> Trial:

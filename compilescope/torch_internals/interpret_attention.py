@@ -38,8 +38,10 @@ def _laid_out(operation: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 def _strided(one: Any, like: Any) -> Any:
     """A result as the GPU's lies; None where the GPU gives none, as for a mask that wants no gradient."""
-    if like is None or not isinstance(one, torch.Tensor):
-        return None if like is None else one
+    if like is None:
+        return None
+    if not isinstance(one, torch.Tensor):
+        return one
     return torch.empty_strided(one.size(), like.stride(), dtype=one.dtype).copy_(one)
 
 

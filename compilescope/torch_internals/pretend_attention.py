@@ -173,9 +173,10 @@ def _attention(
     The rules are those of ``aten/src/ATen/native/transformers`` (``attention.cpp``, ``cuda/sdp_utils.cpp``; 2.11 to
     2.15) for dense tensors. cuDNN's limits follow its version, too: widths over 128 are taken as in the newest.
     """
-    if torch.is_autocast_enabled("cpu"):
+    device = query.device.type  # a program that runs on a GPU can be asked about another one
+    if torch.is_autocast_enabled(device):
         tensors = (_cast(one) for one in (query, key, value, attn_mask))
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast(device, enabled=False):
             return _attention(arch, *tensors, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)  # type: ignore[misc, arg-type]
     call = _Call(arch, query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     given, library = (query, key, value), call.library()
@@ -201,7 +202,7 @@ def _cast(one: torch.Tensor | None) -> torch.Tensor | None:
     """As autocast casts the inputs of an operation that it runs in lower precision."""
     if one is None or not one.is_floating_point() or one.dtype == torch.float64:
         return one
-    return one.to(torch.get_autocast_dtype("cpu"))
+    return one.to(torch.get_autocast_dtype(one.device.type))
 
 
 def _added(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:

@@ -97,8 +97,8 @@ record() {
 }
 
 modes() {
-  again modes --rounds assets/recorded/modes.json --seconds 400 --only "small network" "changing batch" \
-    "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16
+  again modes --rounds assets/recorded/modes.json --seconds 480 --longest 200 --only prefill "small network" \
+    "changing batch" "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16
   which_moved
 }
 

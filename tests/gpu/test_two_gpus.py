@@ -128,10 +128,12 @@ def test_two_gpus_end_with_the_parameters_of_one_process_and_make_the_graphs_tha
 
 
 @pytest.mark.gpu
-def test_ranks_that_wait_for_each_other_over_nccl_are_ended_soon(two_gpus):
+@pytest.mark.parametrize("met_before", [True, False])
+def test_ranks_that_wait_for_each_other_over_nccl_are_ended_soon(two_gpus, met_before):
     def work():
         x = torch.ones(3)
-        dist.all_reduce(x)  # both are there
+        if met_before:
+            dist.all_reduce(x)
         if dist.get_rank() == 0:
             dist.all_reduce(x)
         return x.sum().item()
