@@ -213,10 +213,14 @@ def _added(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None
 
 
 def _aligned(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
-    """A mask whose rows begin at multiples of 8 elements, as a view of batch x heads x queries x keys."""
+    """A mask whose rows begin at multiples of 8 elements, as a view of batch x heads x queries x keys.
+
+    Where a graph is for every length, nobody knows whether they do: it pads always.
+    """
     if mask is None:
         return None
-    if any(mask.stride(dim) % 8 for dim in range(mask.dim() - 1)):
+    strides = [mask.stride(dim) for dim in range(mask.dim() - 1)]
+    if any(not isinstance(stride, int) or stride % 8 for stride in strides):
         keys = mask.size(-1)
         mask = functional.pad(mask, (0, 8 - keys % 8))[..., :keys]
     return mask.expand(query.size(0), query.size(1), query.size(2), key.size(2))

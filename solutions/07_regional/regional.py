@@ -324,8 +324,8 @@ print("the same, not compiled:                ", [round((rescaled(x) / x).mean()
 # %% [markdown]
 # **What happened.** An int that changes is compiled again, a tensor is an input. A float that changes raises: Dynamo
 # opens it, and a region cannot take it. A global that changes *between two regions of one compile* is missed by torch
-# 2.13: the first body runs again, a wrong number without a word (2.11, 2.14 and 2.15 give 5). So hand a region what
-# changes as a tensor.
+# 2.12 and 2.13: the first body runs again, a wrong number without a word (2.11, 2.14 and 2.15 give 5). So hand a region
+# what changes as a tensor.
 
 # %% [markdown]
 # ### Exercise regional_3 · One body
@@ -477,8 +477,9 @@ for phase in sorted(seconds, key=seconds.get, reverse=True)[:11]:
 # `create_aot_dispatcher_function` AOTAutograd with all that follows, `fx_codegen_and_compile` Inductor. For a program
 # that runs somewhere else, there are two variables of the environment:
 #
-# - `TORCH_TRACE=folder` writes what each compile did. `python -m compilescope trace folder` makes one page of it;
-#   `tlparse folder/*.log`, a package of its own, makes many of one process. `Run.from_trace(folder)` gives you the facts.
+# - `TORCH_TRACE=folder` writes what each compile did, with `INDUCTOR_PROVENANCE=1` also which nodes a kernel computes.
+#   `python -m compilescope trace folder` makes one page of it; `tlparse folder/*.log`, a package of its own, makes many
+#   of one process. `Run.from_trace(folder)` gives you the facts.
 # - `TORCH_COMPILE_DEBUG=1` writes graphs and code of each compile to `torch_compile_debug/`.
 #
 # Here is such a program: two blocks, their first call, and the caches.

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What only a real GPU can show, in parts; what they find goes to $OUT as text, JSON and Markdown.
-#   run_all.sh [PART...]     course compare measure record modes repeat; these six when none is named
+#   run_all.sh [PART...]     without any: course compare measure record modes networks repeat
 #   course    every lesson solved and unsolved, each known mistake and right answer; seconds, GPU memory
 #   compare   pretended against real source; kernels of learners; facts of a live GPU
 #   measure   clocks, races, modes, hostile submissions: alone on a GPU
 #   record    assets/recorded anew but for the modes, and which facts moved
-#   modes     the table of modes, steady states of all and what a workload lacked, and which facts moved
+#   modes     prefill, a mutated input and the precisions of the table of modes anew, and which facts moved
+#   networks  the small network and the changing batch of that table
 #   repeat    solved lessons, each check 20 times, while another process keeps the GPU busy
 #   two       with two GPUs: lesson 6 and the capstone over NCCL, placements, parameters
 # Each fits into ten minutes on 16 cores and an H200. GPUS="0 1" spreads them over two.
@@ -96,11 +97,16 @@ record() {
   which_moved
 }
 
-modes() {
-  again modes --rounds assets/recorded/modes.json --seconds 480 --longest 200 --only prefill "small network" \
-    "changing batch" "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16
+anew() { # WORKLOAD...: of the table of modes, beside what the run of another part put there
+  local known=assets/recorded/modes.json
+  [ ! -f "$OUT/recorded/modes.json" ] || known=$OUT/recorded/modes.json
+  again modes --rounds "$known" --anew --seconds 480 --longest 200 --only "$@"
   which_moved
 }
+
+modes() { anew prefill "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16; }
+
+networks() { anew "small network" "changing batch"; }
 
 repeat() { # 20 verdicts of each check: the lessons whose checks start processes in more notebooks, with fewer checks each
   local each=$((many / 8))
@@ -121,10 +127,13 @@ two() { # first what measures, alone
   cat "$OUT/course-nccl/course.md"
 }
 
-[ $# -gt 0 ] || set -- course compare measure record modes repeat
+[ $# -gt 0 ] || set -- course compare measure record modes networks repeat
 for part in "$@"; do
   began=$SECONDS
-  case $part in course | compare | measure | record | modes | repeat | two) "$part" ;; *) echo "no part $part" && exit 2 ;; esac
+  case $part in
+    course | compare | measure | record | modes | networks | repeat | two) "$part" ;;
+    *) echo "no part $part" && exit 2 ;;
+  esac
   echo "== $part: $((SECONDS - began)) s"
 done
 if [ -d "$OUT/parts" ]; then

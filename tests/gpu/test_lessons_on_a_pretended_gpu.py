@@ -19,6 +19,10 @@ REFUSED = {
     "graph_breaks/average_by_scan": "scan needs capture_scalar_outputs: Inductor refuses it on the CPU as well",
     "graph_breaks/signed": "the fake of the lesson's custom op makes a CPU tensor: on a GPU it has to name x.device",
 }
+if torch.__version__ < "2.13":
+    REFUSED["regional/<lambda>"] = (
+        "a float in a nested region, as the lesson shows: this torch refuses it on the CPU, too"
+    )
 # Graphs of which nothing is left for Inductor to write code for, and why.
 EMPTY = {
     "timing/loop": "its results are dropped, and AOTAutograd drops all of it: that is what the lesson shows",

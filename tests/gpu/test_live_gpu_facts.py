@@ -150,16 +150,23 @@ def test_an_observation_puts_the_replaced_names_back():
     assert state() == before
 
 
-def test_attention_under_a_mask_has_a_graph_of_its_own_for_lengths_that_need_no_padding():
+@pytest.mark.parametrize(
+    ("lengths", "graphs"),
+    [
+        ((11, 21, 33, 58, 32), [1, 1, 0, 0, 0]),
+        ((11, 32, 40, 21), [1, 1, 0, 1]),  # a graph without padding is none for 21: checks of lesson 8 draw no 32
+    ],
+)
+def test_a_graph_of_attention_under_a_mask_that_pads_is_for_every_length_and_one_that_does_not_is_not(lengths, graphs):
     def attend(x, mask):
         return torch.nn.functional.scaled_dot_product_attention(x, x, x, mask)
 
     fast = torch.compile(attend, backend="aot_eager")
     made = []
-    for length in (11, 21, 33, 58, 32):  # checks of lesson 8 draw none like the last: on a CPU it is like the others
+    for length in lengths:
         x, mask = torch.randn(2, 1, length, 8, device="cuda"), torch.ones(length, length, dtype=torch.bool).tril()
         made.append(len(observe(fast, x, mask.cuda()).graphs))
-    assert made == [1, 1, 0, 0, 1]
+    assert made == graphs
 
 
 def test_a_tensor_of_the_gpu_goes_along_to_ranks():

@@ -132,6 +132,17 @@ def test_a_gpu_takes_its_own_library_and_its_kernels_give_the_numbers_of_eager(
     assert [one for one in done if not one.ok] == []
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_mask_is_padded_if_it_must_be_and_always_in_a_graph_for_every_length(changes: bool):
+    """As an H200 does (tests/gpu/test_live_gpu_facts.py): a graph cannot know that 32 is divided by 8."""
+    rows, mask = three(1, 2, 32, 8), torch.ones(32, 32, dtype=torch.bool).tril()
+    for one, dim in [*((one, 2) for one in rows), (mask, 0), (mask, 1)] if changes else []:
+        torch._dynamo.mark_dynamic(one, dim)
+    run = preview(masked, *rows, mask)[0]
+    assert any("constant_pad_nd" in kernel.name for kernel in run.kernels) == changes
+    assert [one.ok for one in interpret(run)] == [True]
+
+
 @pytest.mark.parametrize("fn", [in_a_branch, in_a_region])
 def test_branches_and_regions_take_the_library_too(fn: Any):
     assert set(libraries(preview(fn, *three(1, 2, 9, 8))[0])) == {"efficient_attention"}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 
 import pytest
 
 from compilescope.facts import Code, Compile, Graph, Kernel, Origin, Run, Source
 from compilescope.recorded import (
     FOLDER,
+    _clean,
     main,
     normalized,
     recipe_hash,
@@ -100,6 +102,8 @@ def test_each_recording_has_its_origin_and_times_and_no_folder_of_a_machine(path
         assert all((origin.device, origin.driver, origin.torch, origin.triton, origin.date))
         assert any(times(found))
     assert not re.search(r"/(?:home|root|tmp|work)/", path.read_text())
+    kept = {what: json.loads(path.read_text())[what] for what in held}
+    assert _clean(kept) == kept
 
 
 READERS = {
@@ -119,6 +123,21 @@ def test_a_normalized_run_keeps_file_names_and_loses_folders_and_addresses():
     assert "7f12ab34cd56" not in text
 
 
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("x  # ork/main/recipes/chain.py:22 in model\n", "x  # chain.py:22 in model\n"),
+        ("___check_obj_id(G['torch'].relu, 140246520495568), type=", "___check_obj_id(G['torch'].relu, 0), type="),
+        ("___check_type_id(L['x'], 9), ___check_obj_id(f, 7)", "___check_type_id(L['x'], 0), ___check_obj_id(f, 0)"),
+        ("(NULL + __compiled_fn_1_933409f7_872e_4040_a7af_b44b83f2f80c)", "(NULL + __compiled_fn_1)"),
+        ("G['torch'], 3), a # b/c  # 3 / 4 in all", "G['torch'], 3), a # b/c  # 3 / 4 in all"),
+        ("| +- x\nGuard latency = 62.24 us\n", "| +- x\n"),
+    ],
+)  # fmt: skip
+def test_what_no_second_process_says_again_is_left_out(text, plain):
+    assert _clean({text: [text]}) == {plain: [plain]}
+
+
 def test_times_go_to_the_kernels_that_were_measured():
     run = with_times(_run(), {"triton_poi_fused_mul_0": 12.5, "other": 1.0})
     assert [kernel.time_us for kernel in run.kernels] == [12.5]
@@ -128,5 +147,18 @@ def test_recording_without_a_gpu_is_a_sentence(capsys, monkeypatch, tmp_path):
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main(["--out", str(tmp_path)]) == 1
+    assert main(["relu_chain", "--out", str(tmp_path)]) == 1
     assert "There is no GPU here" in capsys.readouterr().err
+
+
+def test_each_of_several_recipes_is_recorded_in_a_process_of_its_own(monkeypatch, tmp_path):
+    ran = []
+
+    def run(command, check):
+        ran.append(command[3:])
+        return subprocess.CompletedProcess(command, int("softmax_and_matmul" in command))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    where = ["--out", str(tmp_path), "--seconds", "7.0"]
+    assert main(["softmax_and_matmul", "relu_chain", *where]) == 1
+    assert ran == [["relu_chain", *where], ["softmax_and_matmul", *where]]
