@@ -23,6 +23,8 @@ from compilescope.text import seconds
 
 BANDWIDTH = 4.8e12
 RATES = {"float32": 67e12, "TF32": 494.5e12, "bfloat16": 989e12}
+MODES = "eager", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"
+"""Those that torch.compile documents; torch lists ``lite``, too."""
 PRECISIONS = {"fp32 high": "TF32", "fp32 medium": "bfloat16"}
 
 
@@ -63,8 +65,11 @@ def rows(recipe: Path, table: ModeTable) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for workload in table.workloads:
-        floor = floor_s(workload.name, workloads[workload.name])
+        made = workloads[workload.name]
+        floor = floor_s(workload.name, made)
         trials = trials_of(table, workload.name)
+        wanted = made.get("modes", MODES)
+        trials += [Trial(workload.name, mode) for mode in wanted if mode not in {one.mode for one in trials}]
         eager = next((one.steady_us for one in _eager(table, workload.name) if one.steady_us), None)
         lines += [_row(workload.name, one, eager, floor) for one in trials]
     torch.set_float32_matmul_precision("highest")
@@ -72,8 +77,8 @@ def rows(recipe: Path, table: ModeTable) -> list[str]:
 
 
 def trials_of(table: ModeTable, name: str) -> list[Trial]:
-    """The trials of a workload; one without facts where none was recorded."""
-    return [one for one in table.trials if one.workload == name] or [Trial(name, "not recorded")]
+    """The trials of a workload that were recorded."""
+    return [one for one in table.trials if one.workload == name]
 
 
 def _eager(table: ModeTable, name: str) -> list[Trial]:
@@ -86,7 +91,7 @@ def _eager(table: ModeTable, name: str) -> list[Trial]:
 
 def _row(name: str, trial: Trial, eager_us: float | None, floor: float) -> str:
     if trial.steady_us is None:
-        reason = trial.error or "no steady state in this recording"
+        reason = trial.error or ("no steady state in this recording" if trial.calls else "not recorded")
         return f"| {name} | {trial.mode} | {_s(trial.first_s)} | {_s(trial.start_s)} | – | {reason} | – |"
     against = f"×{eager_us / trial.steady_us:.2f}" if eager_us else "–"
     share = floor / (trial.steady_us / 1e6)
