@@ -205,9 +205,11 @@ def with_times(run: Run, times: dict[str, float]) -> Run:
 _FOLDERS = re.compile(r"(?<![\w:/.])(?:[A-Za-z]:)?(?:[/\\][\w.@+~-]+)+[/\\](?=[\w.@+~-]+\.\w+)")
 _OF_ONE_PROCESS = (
     (_FOLDERS, ""),
-    (re.compile(r"(?<= # )[\w.@+~/-]+/(?=[\w.@+~-]+\.py:\d+ in )"), ""),  # a folder that torch cut off on its left
+    # a folder that torch cut off on its left, but for torch's own
+    (re.compile(r"(?<= # )(?!_dynamo/)[\w.@+~/-]+/(?=[\w.@+~-]+\.py:\d+ in )"), ""),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "0x0"),
-    (re.compile(r"(___check_(?:obj|type)_id\(.*?, )\d+"), r"\g<1>0"),
+    (re.compile(r"(___check_(?:obj|type)_id\([^\n]*?, )\d{6,}"), r"\g<1>0"),
+    (re.compile(r"(?<=__optimizer)(?:_\d{6,})+"), ""),
     (re.compile(r"(?<=__compiled_fn_)(\d+)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b"), r"\1"),
     (re.compile(r"\nGuard latency = .*"), ""),
 )
@@ -215,7 +217,7 @@ _OF_ONE_PROCESS = (
 
 
 def normalized(run: Run) -> Run:
-    """The run without what belongs to one machine or process only: folders, addresses, random parts of names."""
+    """The run without folders, addresses, random parts of names: what the next process would say otherwise."""
     return Run.from_json(json.dumps(_clean(json.loads(run.to_json()))))
 
 

@@ -5,8 +5,10 @@ It fills in a table that `compilescope.trials` made. Modes that the table lacks 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import re
 import runpy
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -59,20 +61,22 @@ def in_rounds(
     start = time.perf_counter()
     prepare(device)
     names = [one.name for one in table.workloads]
-    groups = together(table, only)
-    anew_names = {name for group in groups for name in group if anew}
-    trials = {(one.workload, one.mode): one for one in table.trials if one.workload not in anew_names}
-    for group in groups:
+    known = {(one.workload, one.mode): one for one in table.trials}
+    trials = {} if anew and not only else dict(known)  # one origin for all of it
+    done: list[str] = []
+    for group in together(table, only):
         left = seconds - (time.perf_counter() - start)
         if left < 3 * SECONDS:
             break
+        kept = {key: _timeless(one) for key, one in trials.items() if key[0] in group}
         with torch.no_grad(), modes.cold_caches():
-            trials |= _workloads(recipe, group, trials, device, left, longest)
+            found = _workloads(recipe, group, {} if anew else kept, known, device, left, longest)
+        trials |= kept | found
         torch.compiler.reset()
         torch.set_float32_matmul_precision("highest")
         order = sorted(trials.values(), key=lambda one: (names.index(one.workload), _ORDER.index(one.mode)))
-        notes = tuple(one for one in table.notes if "left out" not in one and not one.startswith(_NOTE))
-        yield dataclasses.replace(table, trials=tuple(order), notes=(*notes, _note(only)))
+        done += group
+        yield dataclasses.replace(table, trials=tuple(order), notes=_notes(table, done))
 
 
 def together(table: ModeTable, only: Sequence[str] = ()) -> list[list[str]]:
@@ -88,15 +92,23 @@ def together(table: ModeTable, only: Sequence[str] = ()) -> list[list[str]]:
     return [group for group in groups.values() if not only or set(group) & set(only)]
 
 
-def _note(only: Sequence[str]) -> str:
+def _notes(table: ModeTable, done: Sequence[str]) -> tuple[str, ...]:
+    """The table's notes, with the day on which each workload had its turn."""
+    every = [one.name for one in table.workloads]
+    notes = [one for one in table.notes if "left out" not in one and not one.startswith(_NOTE)]
+    for one in table.notes if set(done) < set(every) else ():
+        if match := re.fullmatch(rf"{re.escape(_NOTE)} (.*): (\S+)\.", one):
+            before = every if match[1] == "All" else match[1].split(", ")
+            left = [name for name in before if name not in done]
+            notes += [f"{_NOTE} {', '.join(left)}: {match[2]}."] if left else []
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return f"{_NOTE} {', '.join(only) or 'All'}: {today}."
+    return (*notes, f"{_NOTE} {'All' if set(done) == set(every) else ', '.join(done)}: {today}.")
 
 
-def _expected(trials: dict[Key, Trial], name: str, mode: str) -> float:
-    """Seconds that this compile will take, as far as the table knows; the most that is allowed if nothing is known."""
+def _expected(trials: dict[Key, Trial], name: str, mode: str, longest: float = LONGEST) -> float:
+    """Seconds that this compile will take, as far as the table knows; if it does not, no more than is allowed."""
     like = trials.get((name, mode)) or trials.get((name, "max-autotune-no-cudagraphs"))
-    return (like.start_s or 0.0) if like is not None else LONGEST
+    return (like.start_s or 0.0) if like is not None else min(LONGEST, longest)
 
 
 def _reserved(trials: dict[Key, Trial], name: str, mode: str) -> float:
@@ -106,17 +118,25 @@ def _reserved(trials: dict[Key, Trial], name: str, mode: str) -> float:
 
 
 def _workloads(
-    recipe: Path, names: list[str], trials: dict[Key, Trial], device: str, seconds: float, longest: float
+    recipe: Path,
+    names: list[str],
+    trials: dict[Key, Trial],
+    known: dict[Key, Trial],
+    device: str,
+    seconds: float,
+    longest: float,
 ) -> dict[Key, Trial]:
+    """Trials of the workloads `names`: `trials`, and those that it lacks, with steady states; `known` says how long."""
     end = time.perf_counter() + seconds
     subjects: dict[Key, Subject] = {}
-    found = {key: _timeless(trials[key]) for key, _ in _wanted(recipe, names) if key in trials}
+    found = {key: trials[key] for key, _ in _wanted(recipe, names) if key in trials}
+    # The group's caches are empty for the first, too, and what they keep spares it its second compile.
+    caches: contextlib.nullcontext[None] | None = contextlib.nullcontext()
     for key, make in _wanted(recipe, names):  # before there are others, whose graphs would be counted with its own
-        in_time = _in_time(trials, key, end, longest)
-        if device == "cuda" and key not in trials and key[1] in _WITH_GRAPHS and in_time:
-            found[key] = _timeless(attempt(*key, make, device))
+        if device == "cuda" and key not in trials and key[1] in _WITH_GRAPHS and _in_time(known, key, end, longest):
+            found[key], caches = _timeless(attempt(*key, make, device, caches)), None
     for key, make in _wanted(recipe, names):
-        if not _in_time(found, key, end, longest):
+        if not _in_time(known | found, key, end, longest):
             continue
         try:
             ready = subject(key[1], make, device)
@@ -142,7 +162,7 @@ def _wanted(recipe: Path, names: list[str]) -> Iterator[tuple[Key, Callable[[str
 
 
 def _in_time(trials: dict[Key, Trial], key: Key, end: float, longest: float) -> bool:
-    takes = _expected(trials, *key)
+    takes = _expected(trials, *key, longest)
     return takes <= longest and time.perf_counter() + takes + _reserved(trials, *key) <= end
 
 

@@ -7,6 +7,7 @@ tuples, taken in turn), and where they are not the usual, ``use(compiled, args)`
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import gc
@@ -33,11 +34,20 @@ Case = dict[str, Any]
 K = TypeVar("K")
 
 
-def attempt(name: str, mode: str, make: Callable[[str], Case], device: str) -> Trial:
-    """One trial; whatever is raised becomes its `error`, beside the facts gathered before."""
+def attempt(
+    name: str,
+    mode: str,
+    make: Callable[[str], Case],
+    device: str,
+    caches: contextlib.AbstractContextManager[None] | None = None,
+) -> Trial:
+    """One trial; whatever is raised becomes its `error`, beside the facts gathered before.
+
+    Inside `caches`, which are empty, or in empty ones of its own.
+    """
     trial = Trial(name, mode)
     try:
-        with torch.no_grad(), modes.cold_caches():
+        with torch.no_grad(), caches or modes.cold_caches():
             for reached in _stages(trial, make, device):
                 trial = reached
     except Exception as error:

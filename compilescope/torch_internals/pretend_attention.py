@@ -174,7 +174,7 @@ def _attention(
     2.15) for dense tensors. cuDNN's limits follow its version, too: widths over 128 are taken as in the newest.
     """
     device = query.device.type  # a program that runs on a GPU can be asked about another one
-    if torch.is_autocast_enabled(device):
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         tensors = (_cast(one) for one in (query, key, value, attn_mask))
         with torch.autocast(device, enabled=False):
             return _attention(arch, *tensors, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)  # type: ignore[misc, arg-type]

@@ -28,7 +28,7 @@ from compilescope.recorded import recorded_modes
 # ## 6.1 DDP: inside or outside?
 #
 # **The case.** *DistributedDataParallel* (DDP) keeps a copy of the model on each *rank*, a process. Each rank trains on
-# rows of its own; after the backward pass an `all_reduce` adds up the gradients, in *buckets* of some MiB.
+# rows of its own; on the way back `all_reduce` averages the gradients, in *buckets* of some MiB.
 #
 # Two texts, two rules: compile the model *inside* DDP; no, compile what DDP gives you, *outside*.
 #
@@ -86,7 +86,8 @@ side_by_side(placed)
 
 # %% [markdown]
 # **What happened.** The same three graphs: DDPOptimizer works wherever a DDP model is being called. Outside, Dynamo
-# also meets the wrapper's own code, which it may not enter, and breaks there. Section 6.2 shows why.
+# also walks into the wrapper's own code, meets what it cannot trace, and breaks there. Section 6.2 shows doors that are
+# closed on purpose.
 #
 # So "inside" is the tidy place. It does not get rid of the cuts.
 
@@ -116,7 +117,8 @@ side_by_side({"inside": ranks, "optimize_ddp=False": on_ranks(one_graph)})
 # 6.4 has numbers.
 #
 # How many cuts, you choose with `bucket_cap_mb`. Counted from the last layer on, DDPOptimizer closes the first bucket
-# at 1 MiB and every other one at the cap.
+# at 1 MiB and every other one at the cap. DDP's own first bucket is that small only if you leave the cap alone: with a
+# cap of yours, look for the ⇄ of a real step before you count on overlap.
 #
 # `fake=True` starts one process only, in a group of ranks that are not there. Collectives move nothing; the graphs are
 # true.
@@ -202,8 +204,8 @@ closed_to_dynamo("torch.distributed.fsdp._fully_shard")
 
 # %% [markdown]
 # **What you see.** A decorator closes each of them to Dynamo: buckets, streams and shards are no business of a graph of
-# tensor operations. Whoever compiles from the outside must stop at every one of these doors. So compile what lies
-# between them.
+# tensor operations. Whoever compiles from the outside stops at each of these doors that a call comes to. So compile
+# what lies between them.
 
 # %%
 class Block(nn.Module):
@@ -323,7 +325,8 @@ check("dist_3")
 #
 # Load a checkpoint into a model, whichever wrappers either had. `get_model_state_dict` and `set_model_state_dict` know
 # the wrappers and shards of a *model*; a file has only its keys. Two traps: the check's model has a layer that is called
-# `module`, and `full_state_dict=True` says nothing about a weight that is missing.
+# `module`; and `StateDictOptions(full_state_dict=True)`, which lets whole tensors into shards, says nothing about a weight
+# that is missing.
 
 # %% exercise="dist_4"
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
@@ -474,7 +477,8 @@ placement_bars(recorded_placements())
 # %% [markdown]
 # **What you see.** The wait for the first step, and the step afterwards, of forward and backward together, each beside
 # the plain one of its wrapper. For this model no placement beats it: large matrices take nearly all the time, fusion
-# has little left to save, and every graph more costs its start. One graph comes nearest.
+# has little left to save, and every graph that runs costs its start (blocks share what is compiled, and each runs it
+# for itself). One graph comes nearest.
 #
 # **When does it pay?** Ask first what compiling gains without any wrapper: no placement gives more. Then what the cuts
 # cost. Both are recorded:

@@ -115,8 +115,8 @@ predict("The whole model, compiled. How many graphs does its first call make?",
         lambda: {0: "0", 1: "1"}.get(len(first_call(planted()).graphs), "more than 1"))
 
 # %% [markdown]
-# **The contract.** Eight clauses, each one a fact. The last is about two ranks. They start and train first, in a cell of
-# their own: this one and the next take some ten seconds each.
+# **The contract.** Eight clauses, each one a fact, and below them speed, a bonus that decides nothing. The last clause is
+# about two ranks. They start and train first, in a cell of their own: this one and the next take some ten seconds each.
 
 # %%
 ranks = two_ranks(planted_on_a_rank, batches, loss=letter_loss, rate=0.5)
@@ -132,8 +132,8 @@ before = contract(planted, new_gpt, stream, batches, loss=letter_loss, rate=0.5,
 contract_report(before)
 
 # %% [markdown]
-# **What you see.** The loss curve is right: nobody who looks at results would notice. Most of the rest is broken, and the
-# first cause stands below each ✗. Dynamo met a branch on a value inside a loop over blocks, so the model's own forward
+# **What you see.** The loss curve is right: nobody who looks at results would notice. Most of the rest is broken, and
+# below most ✗ stands its first cause. Dynamo met a branch on a value inside a loop over blocks, so the model's own forward
 # is plain Python, and the blocks are compiled each for itself, in pieces.
 #
 # Two clauses about the stream are kept. Do not trust them yet.
@@ -235,8 +235,8 @@ strips({"the whole model": whole_stream()}, labels=[" × ".join(map(str, shape))
 #
 # ### Exercise capstone_3 · Two compiles for any shape
 #
-# Write the model so that it may be compiled as a whole. The check sends seven shapes (2 rows or more): the first two
-# calls may compile.
+# Write the model so that it may be compiled as a whole, in one graph and with the plain model's keys. The check sends
+# seven shapes (2 rows or more): the first two calls may compile.
 
 # %% exercise="capstone_3"
 class Served(GPT):
@@ -247,7 +247,7 @@ class Served(GPT):
         ### END SOLUTION
 
     def forward(self, ids):
-        """Scores [rows, length, letters] as GPT's. The check compiles it ("aot_eager"); make all on ids.device."""
+        """Scores [rows, length, letters] as GPT's. The check compiles it ("aot_eager"). New tensors: on ids.device."""
         ### BEGIN SOLUTION
         self.calls += 1
         length = ids.shape[1]
@@ -396,8 +396,8 @@ check("capstone_6")
 #
 # **Where.** The decision list of lesson 7, in its order: the step; inside DDP or FSDP; `model.compile()`; a function
 # that takes the model; measure, and go to regions if the whole costs too much; keep shapes fixed. Compile the highest
-# function that makes no trouble, and let facts say what trouble is. Here are two of the places, with all faults but
-# `number` out of the way:
+# function that makes no trouble, and let facts say what trouble is. Here are two of the places, with the break out of
+# the way:
 
 # %%
 def facts_of(place, model):
@@ -421,8 +421,8 @@ for place in (whole, by_block):
 # fuses more: if the first call is cheap enough, take the whole.
 
 # %% [markdown]
-# **Whether.** "Unless there is a reason, deploy with compile on." Your colleague's note on speed says something else,
-# with the faults of lessons 2 and 5 in it:
+# **Whether.** Deploy with compile on, unless there is a reason? Your colleague's note on speed gives one, with the
+# faults of lessons 2 and 5 in it:
 #
 # > *Mean of the first calls: compiled is slower everywhere. If it must be, then `max-autotune`: that does the most.*
 #
@@ -454,9 +454,9 @@ for name in sorted(names, key=lambda name: times(name)[1] / times(name)[0]):
 
 # %% [markdown]
 # **What happened.** The note timed the compiler. Compile pays where Python and memory take the time: long pointwise
-# chains, many small launches. It loses where little is left to save: a few operations, or large matrix products. So
-# deploy with compile on, keep a switch (`torch.compiler.set_stance("force_eager")`), and measure your own workload
-# warm, as in lesson 2. Where it loses, say so.
+# chains, deep models. It loses where little is left to save: a few operations, or large matrix products. So measure
+# your own workload warm, as in lesson 2. Where it gains, deploy with compile on, and keep a switch
+# (`torch.compiler.set_stance("force_eager")`). Where it loses, leave it off, and say so.
 #
 # And the mode? It depends on how many calls a process lives, compiling included.
 
@@ -525,8 +525,8 @@ report
 #
 # ## Take away
 #
-# - Results do not tell: the planted model had the right loss curve, and kept nothing else.
+# - Results do not tell: the planted model had the right loss curve, and broke most other clauses.
 # - A contract is facts: graphs, breaks, recompiles, keys, losses, the first call, two ranks. Not seconds.
 # - One fault hides another. Cure, then measure again.
 # - The highest function that makes no trouble; regions where the first call costs too much.
-# - Compile on, with a switch, and a warm measurement that says where it loses; a mode for as many calls as you have.
+# - Compile on where a warm measurement says that it gains, with a switch; a mode for as many calls as you have.

@@ -193,6 +193,21 @@ def test_the_first_bucket_closes_at_one_mib_and_the_others_at_the_cap():
     assert [pieces(run) for run in runs] == [bucket.pieces_for(sizes, cap) for cap in (1, 2, 25)] == [6, 4, 2]
 
 
+def steps_with_a_cap(cap):
+    model = DistributedDataParallel(in_place(Net(6)), **({} if cap is None else {"bucket_cap_mb": cap}))
+    for _ in range(2):
+        model(torch.ones(2, WIDTH)).sum().backward()
+
+
+def test_ddps_own_first_bucket_is_one_mib_only_where_the_cap_is_left_alone():
+    buckets = {}
+    for cap in (None, 25):
+        rank = on_ranks(steps_with_a_cap, cap)[0]
+        assert rank.pieces == 2
+        buckets[cap] = [one.elements for one in rank.last_step() if one.name == "all_reduce"]
+    assert buckets == {None: [WIDTH**2, 6 * (WIDTH**2 + WIDTH) - WIDTH**2], 25: [6 * (WIDTH**2 + WIDTH)]}
+
+
 def test_the_rule_of_dist_6_says_what_torch_compiles():
     tasks = [{"width": 560, "layers": 4, "cap": 2, "grad": grad} for grad in (False, True)]
     made = on_ranks(predicting._made, tasks, fake=True).results[0]

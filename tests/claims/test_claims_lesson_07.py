@@ -213,8 +213,11 @@ def test_row_17_a_float_that_changes_raises():
     if VERSION == (2, 12):  # it breaks the graph there
         assert torch.equal(fast(X, 3.0), 9 * X)
         return
-    with pytest.raises(Exception, match=r"item|local_scalar"):
+    with pytest.raises(Exception, match=r"item|local_scalar|invoke_subgraph"):
         fast(X, 3.0)
+    torch.compiler.reset()
+    once = torch.compile(lambda x, number: times(x, number), backend="aot_eager")
+    assert [once(X, number).mean().item() for number in (2.0, 3.0)] == [2.0, 3.0]
 
 
 def test_row_17_nine_bodies_raise_from_2_12_on():
@@ -225,8 +228,25 @@ def test_row_17_nine_bodies_raise_from_2_12_on():
     if VERSION >= (2, 12):
         with pytest.raises(Exception, match="8"):
             bodies(stack)
+        stack.run = torch.compiler.nested_compile_region(lambda block, x: block(x), max_reuse_entries=10)
+        assert len(set(bodies(stack))) == 10
     else:
         assert len(set(bodies(stack))) == 10
+
+
+def test_row_17_eager_is_cheapest_for_some_thousand_steps_and_regional_never():
+    def best(steps):
+        ways = "eager", "regional", "nested", "whole"
+        return min(ways, key=lambda way: DEPTHS.of(f"{way} 24")[0].total_s(steps))
+
+    found = [best(10**number) for number in range(8)]
+    assert found[:4] == ["eager"] * 4
+    assert "regional" not in found
+
+
+def test_row_17_nested_has_the_shortest_step_at_48_blocks():
+    steps = {way: DEPTHS.of(f"{way} 48")[0].steady_us for way in ("eager", "regional", "nested", "whole")}
+    assert min(steps, key=steps.get) == "nested"
 
 
 def test_row_17_nested_starts_between_regional_and_whole():
@@ -260,10 +280,6 @@ print(json.dumps({"caches": [one.caches for one in run.compiles], "graphs": len(
 """
 
 
-BOTH = {"TORCH_COMPILE_DEBUG": "1", "INDUCTOR_PROVENANCE": "1"}
-"""Variables that both jobs have: settings are part of a cache's key."""
-
-
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory):
     """A job in a process of its own, then one that loads what the first saved, each with an empty cache folder."""
@@ -271,13 +287,13 @@ def jobs(tmp_path_factory):
     (folder / "job.py").write_text(_JOB)
     found = {"folder": folder}
     for name, load, save, variables in (
-        ("cold", "-", "artifacts", {"TORCH_TRACE": "trace"}),
-        ("warm", "artifacts", "again", {}),
+        ("cold", "-", "artifacts", {"TORCH_TRACE": "trace", "TORCH_COMPILE_DEBUG": "1"}),
+        ("warm", "artifacts", "again", {"TORCH_COMPILE_DEBUG": "1"}),
     ):
         ended = subprocess.run(
             [sys.executable, "job.py", load, save],
             cwd=folder,
-            env=os.environ | BOTH | {"TORCHINDUCTOR_CACHE_DIR": str(folder / name), **variables},
+            env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(folder / name), **variables},
             capture_output=True,
             text=True,
             check=True,
@@ -290,10 +306,15 @@ def test_row_19_torch_trace_holds_what_a_process_compiled(jobs):
     assert len(Run.from_trace(jobs["folder"] / "trace").graphs) == 2
 
 
-def test_row_19_with_inductor_provenance_a_trace_knows_the_nodes_of_each_kernel(jobs):
-    kernels = Run.from_trace(jobs["folder"] / "trace").kernels
-    assert kernels
-    assert all(kernel.nodes for kernel in kernels if kernel.language == "cpp")
+def test_row_19_with_inductor_provenance_a_trace_knows_the_nodes_of_each_kernel(tmp_path):
+    program = "import torch; torch.compile(lambda x: (x @ x) @ x.T)(torch.ones(4, 4))"
+    nodes = {}
+    for known in "0", "1":
+        variables = {"TORCH_TRACE": str(tmp_path / known), "INDUCTOR_PROVENANCE": known}
+        variables["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / f"cache {known}")
+        subprocess.run([sys.executable, "-c", program], env=os.environ | variables, check=True)
+        nodes[known] = [bool(kernel.nodes) for kernel in Run.from_trace(tmp_path / known).kernels]
+    assert nodes == {"0": [False, False], "1": [True, True]}
 
 
 def test_row_19_torch_compile_debug_writes_graphs_and_code(jobs):

@@ -86,7 +86,7 @@ measure() { each clocks hostile; }
 
 again() { # OPTIONS...: recordings, one after the other
   mkdir -p "$OUT/recorded"
-  on 0 python3 -m compilescope.recorded --out "$OUT/recorded" "$@" >"$OUT/recorded-$1.txt" 2>&1 || status=1
+  on 0 python3 -m compilescope.recorded --out "$OUT/recorded" "$@" >"$OUT/recorded-$part-$1.txt" 2>&1 || status=1
 }
 
 which_moved() { python3 -m compilescope.recorded_moved assets/recorded "$OUT/recorded" | tee "$OUT/moved.txt"; }

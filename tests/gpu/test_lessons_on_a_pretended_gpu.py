@@ -14,14 +14,21 @@ from triton_text import Written, pretended_graph, real_graph
 
 # Graphs whose code differs, by lesson and function, and why.
 EXPLAINED: dict[str, str] = {}
-# Graphs that Inductor compiles for no device as they are written in the lesson, and why.
+# Graphs that Inductor compiles for no device as they are written in the lesson: why, and words of the error.
 REFUSED = {
-    "graph_breaks/average_by_scan": "scan needs capture_scalar_outputs: Inductor refuses it on the CPU as well",
-    "graph_breaks/signed": "the fake of the lesson's custom op makes a CPU tensor: on a GPU it has to name x.device",
+    "graph_breaks/average_by_scan": (
+        "scan needs capture_scalar_outputs: Inductor refuses it on the CPU as well",
+        "DataDependentOutputException",
+    ),
+    "graph_breaks/signed": (
+        "the fake of the lesson's custom op makes a CPU tensor: on a GPU it has to name x.device",
+        "Unhandled FakeTensor Device Propagation",
+    ),
 }
-if torch.__version__ < "2.13":
+if torch.__version__ < "2.12":
     REFUSED["regional/<lambda>"] = (
-        "a float in a nested region, as the lesson shows: this torch refuses it on the CPU, too"
+        "a float in a nested region, as the lesson shows: this torch refuses it on the CPU, too",
+        "invoke_subgraph operands must be",
     )
 # Graphs of which nothing is left for Inductor to write code for, and why.
 EMPTY = {
@@ -54,7 +61,7 @@ def compared(case: GraphCase, target: str) -> dict[str, object]:
     if isinstance(on_gpu, str) or isinstance(on_nothing, str):
         refused = [one if isinstance(one, str) else "compiled" for one in (on_gpu, on_nothing)]
         both = isinstance(on_gpu, str) and isinstance(on_nothing, str)
-        explained = REFUSED.get(case.name.rpartition("/")[0], "") if both else ""
+        explained = excuse(case.name, *refused) if both else ""
         return {"kernels": 0, "difference": ["", "", *refused], "explained": explained}
     found, explained = difference(on_gpu, on_nothing), ""
     if found:
@@ -62,6 +69,12 @@ def compared(case: GraphCase, target: str) -> dict[str, object]:
             again = difference(real_graph(case.captured), pretended_graph(case.captured, target))
         explained = "" if again else PADDED
     return {"kernels": len(on_gpu.kernels), "difference": found, "explained": explained}
+
+
+def excuse(name: str, *errors: str) -> str:
+    """Why the graph of that name is refused with these errors; empty if it must not be."""
+    why, words = REFUSED.get(name.rpartition("/")[0], ("", ""))
+    return why if all(words in one for one in errors) else ""
 
 
 def attempt(write: Callable[..., Written], *args: object) -> Written | str:
@@ -78,9 +91,9 @@ def test_each_graph_of_a_lesson_gets_code_for_a_pretended_gpu(lesson: Path):
     assert found.problems == []
     assert found.cases or lesson.stem in IN_OTHER_PROCESSES
     written = {case.name: attempt(pretended_graph, case.captured, "h100") for case in found.cases}
-    refused = {name for name, one in written.items() if isinstance(one, str)}
+    refused = {name for name, one in written.items() if isinstance(one, str) and not excuse(name, one)}
     empty = {name for name, one in written.items() if isinstance(one, Written) and not one.modules}
-    assert {name for name in refused if name.rpartition("/")[0] not in REFUSED} == set(), written
+    assert refused == set(), written
     assert {name for name in empty if name.rpartition("/")[0] not in EMPTY} == set(), written
     assert {
         name: one.for_the_cpu for name, one in written.items() if isinstance(one, Written) and one.for_the_cpu

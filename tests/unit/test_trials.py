@@ -129,6 +129,21 @@ def test_anew_takes_all_facts_of_workloads_that_the_table_lacks_and_of_those_it_
     assert all(len(one.calls) == trials.FIRST_CALLS and one.steady_us and one.kernels is None for one in table.trials)
 
 
+def test_what_is_not_reached_anew_keeps_its_facts_and_its_day(ways, monkeypatch):
+    path, table = ways
+    table = dataclasses.replace(table, notes=("said", f"{rounds._NOTE} All: 2026-01-02."))
+    *_, both = rounds.in_rounds(path, table, "cpu", 600, anew=True, only=["whole 6"], longest=7)
+    assert {one.workload for one in both.trials if one.steady_us} == {"whole 6", "each 6"}
+    assert both.notes[1] == f"{rounds._NOTE} whole 12, each 12: 2026-01-02."
+    assert both.notes[2].startswith(f"{rounds._NOTE} whole 6, each 6: ")
+    monkeypatch.setattr(rounds, "_in_time", lambda _, key, *__: key[0] == "whole 6")
+    *_, one = rounds.in_rounds(path, table, "cpu", 600, anew=True, only=["whole 6"])
+    assert [(trial.workload, trial.kernels, trial.steady_us is None) for trial in one.trials] == [
+        ("whole 6", None, False),
+        ("each 6", 7.0, True),
+    ]
+
+
 def test_rounds_of_a_changed_recipe_are_refused(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     stored = tmp_path / "small.json"
