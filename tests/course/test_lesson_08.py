@@ -60,12 +60,6 @@ def test_the_first_two_shapes_of_a_stream_differ_in_both_sizes(seed):
         assert first[0] != first[1]
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("exercise", [served, ready])
-def test_no_length_of_a_stream_is_one_that_attention_on_a_gpu_compiles_for_itself(exercise, seed):
-    assert all(ids.shape[1] % 8 for ids in exercise.ask(Draw(seed))["stream"])
-
-
 def test_a_class_that_draws_more_numbers_than_the_model_has_the_weights_of_the_model():
     class More(planted.GPT):
         def __init__(self, letters, **sizes):
