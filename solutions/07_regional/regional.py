@@ -328,9 +328,9 @@ print("the same, not compiled:                ", [round((rescaled(x) / x).mean()
 
 # %% [markdown]
 # **What happened.** An int that changes is compiled again, a tensor is an input. A float that changes raises where two
-# calls share a body (2.12 breaks the graph): Dynamo opens it, and the second call fails to take it. A global that changes *between two regions of one compile* is missed by torch
-# 2.12 and 2.13: the first body runs again, a wrong number without a word (2.11, 2.14 and 2.15 give 5). So hand a region
-# what changes as a tensor.
+# calls share a body (2.11: in any region; 2.12 breaks the graph): Dynamo opens it, and the second call fails to take
+# it. A global that changes *between two regions of one compile* is missed by torch 2.12 and 2.13: the first body runs
+# again, a wrong number without a word (2.11, 2.14 and 2.15 give 5). So hand a region what changes as a tensor.
 
 # %% [markdown]
 # ### Exercise regional_3 · One body

@@ -4,6 +4,7 @@ Each test is named after its row of the syllabus, ``test_row_NN_…``. Seconds o
 recording (`assets/recorded/depth.json`), which names its torch.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -217,7 +218,9 @@ def test_row_17_a_float_that_changes_raises():
         fast(X, 3.0)
     torch.compiler.reset()
     once = torch.compile(lambda x, number: times(x, number), backend="aot_eager")
-    assert [once(X, number).mean().item() for number in (2.0, 3.0)] == [2.0, 3.0]
+    assert torch.equal(once(X, 2.0), 2 * X)
+    with pytest.raises(Exception, match="invoke_subgraph") if VERSION == (2, 11) else contextlib.nullcontext():
+        assert torch.equal(once(X, 3.0), 3 * X)
 
 
 def test_row_17_nine_bodies_raise_from_2_12_on():
