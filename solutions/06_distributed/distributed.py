@@ -117,8 +117,8 @@ side_by_side({"inside": ranks, "optimize_ddp=False": on_ranks(one_graph)})
 # 6.4 has numbers.
 #
 # How many cuts, you choose with `bucket_cap_mb`. Counted from the last layer on, DDPOptimizer closes the first bucket
-# at 1 MiB and every other one at the cap. DDP's own first bucket is that small only if you leave the cap alone: with a
-# cap of yours, look for the ⇄ of a real step before you count on overlap.
+# at 1 MiB and every other one at the cap. DDP's own first bucket is that small only if you leave the cap alone: with
+# one of yours, look for the ⇄ of a real step.
 #
 # `fake=True` starts one process only, in a group of ranks that are not there. Collectives move nothing; the graphs are
 # true.

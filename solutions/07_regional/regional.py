@@ -3,7 +3,7 @@
 #
 # After this lesson you can **shorten the first call of a deep model, and say what that costs**. You will
 #
-# - see the first call grow with depth, one way to stop that and one to slow it down,
+# - see the first call grow with depth, and two ways against that,
 # - weigh a short first call against slower steps,
 # - find out why blocks that look alike do not share their code,
 # - carry compiled code into another process,
