@@ -199,7 +199,7 @@ def steps_with_a_cap(cap):
         model(torch.ones(2, WIDTH)).sum().backward()
 
 
-def test_ddps_own_first_bucket_is_one_mib_only_where_the_cap_is_left_alone():
+def test_row_08_ddps_own_first_bucket_is_one_mib_only_where_the_cap_is_left_alone():
     buckets = {}
     for cap in (None, 25):
         rank = on_ranks(steps_with_a_cap, cap)[0]

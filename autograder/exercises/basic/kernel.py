@@ -55,8 +55,11 @@ def drawn_run(draw: Draw) -> Run:
 
 
 def ask(draw: Draw) -> Values:
-    """A kernel to read, and tensors for the answer's own: of odd sizes, so that the last block is not full."""
-    rows, width = 2 * draw.size(5, 9) + 1, 2 * draw.size(8, 14) + 1
+    """A kernel to read, and tensors for the answer's own: of odd sizes, so that the last block is not full.
+
+    There are fewer rows than columns: who takes the row's number for the column's reads wrong numbers, not outside.
+    """
+    rows, width = 2 * draw.size(5, 7) + 1, 2 * draw.size(8, 14) + 1
     return {"x": draw.tensor(rows, width), "scale": draw.tensor(width), "run": drawn_run(draw)}
 
 
