@@ -205,7 +205,8 @@ tried = "eager", "regional", "nested", "whole"
 def best(steps):
     return min(tried, key=lambda way: depths.of(f"{way} 24")[0].total_s(steps))
 
-predict("24 blocks, from a cold start: which way has done 1,000 steps first?", list(tried), lambda: best(1000))
+predict("24 blocks, from a cold start: which way has done 1,000 steps first?",
+        list(tried), lambda: best(1000))
 
 # %%
 for steps in (1, 100, 1_000, 10_000, 100_000):
