@@ -193,8 +193,8 @@ def test_the_first_bucket_closes_at_one_mib_and_the_others_at_the_cap():
     assert [pieces(run) for run in runs] == [bucket.pieces_for(sizes, cap) for cap in (1, 2, 25)] == [6, 4, 2]
 
 
-def steps_with_a_cap(cap):
-    model = DistributedDataParallel(in_place(Net(6)), **({} if cap is None else {"bucket_cap_mb": cap}))
+def ddp_steps(layers, cap):
+    model = DistributedDataParallel(in_place(Net(layers)), bucket_cap_mb=cap)
     for _ in range(2):
         model(torch.ones(2, WIDTH)).sum().backward()
 
@@ -202,7 +202,7 @@ def steps_with_a_cap(cap):
 def test_row_08_ddps_own_first_bucket_is_one_mib_only_where_the_cap_is_left_alone():
     buckets = {}
     for cap in (None, 25):
-        rank = on_ranks(steps_with_a_cap, cap)[0]
+        rank = on_ranks(ddp_steps, 6, cap)[0]
         assert rank.pieces == 2
         buckets[cap] = [one.elements for one in rank.last_step() if one.name == "all_reduce"]
     assert buckets == {None: [WIDTH**2, 6 * (WIDTH**2 + WIDTH) - WIDTH**2], 25: [6 * (WIDTH**2 + WIDTH)]}
@@ -221,14 +221,8 @@ def test_checkpointing_keeps_less_for_backward_and_moves_no_cut(ddp, plain, thri
     assert saved(ddp[thrifty]) < saved(ddp[plain])
 
 
-def ddp_steps():
-    model = DistributedDataParallel(in_place(Net()), bucket_cap_mb=1)
-    for _ in range(2):
-        model(torch.ones(2, WIDTH)).sum().backward()
-
-
 def test_row_08_a_layer_is_in_one_graph_and_in_two_buckets():
-    rank = on_ranks(ddp_steps)[0]
+    rank = on_ranks(ddp_steps, 3, 1)[0]
     assert rank.pieces == 3
     sizes = [one.elements for one in rank.last_step() if one.name == "all_reduce"]
     assert sizes == [WIDTH**2, WIDTH**2 + WIDTH, WIDTH**2 + WIDTH, WIDTH]

@@ -214,7 +214,7 @@ def test_row_17_a_float_that_changes_raises():
     if VERSION == (2, 12):  # it breaks the graph there
         assert torch.equal(fast(X, 3.0), 9 * X)
         return
-    with pytest.raises(Exception, match=r"item|local_scalar|invoke_subgraph"):
+    with pytest.raises(Exception, match=r"item|local_scalar"):
         fast(X, 3.0)
     torch.compiler.reset()
     once = torch.compile(lambda x, number: times(x, number), backend="aot_eager")
