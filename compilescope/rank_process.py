@@ -25,6 +25,7 @@ from torch import nn
 from compilescope.observe import observe
 from compilescope.process_ties import adopt_orphans, die_with_parent
 from compilescope.rank_work import Job, work
+from compilescope.torch_internals.flow import FLIGHT_RECORDER
 
 IDLE_SECONDS = 300
 STARTING = 90
@@ -119,7 +120,10 @@ def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
     first = began = looked = time.monotonic()
     used, read, still = 0.0, 0, 0.0
     while True:
-        if os.waitpid(launcher, os.WNOHANG)[0]:
+        gone, status = os.waitpid(launcher, os.WNOHANG)
+        if gone:
+            if status and job.backend == "fake":  # rank 0 itself
+                _write_failed(folder, {0: os.waitstatus_to_exitcode(status)})
             return "ended"
         if select.select([sys.stdin], [], [], 0.02)[0]:
             return "stopped" if sys.stdin.readline() else "gone"
@@ -216,6 +220,7 @@ def _launch(folder: Path, job: Job) -> NoReturn:
         with (folder / "launcher.log").open("w") as log:
             os.dup2(log.fileno(), 2)
             os.dup2(log.fileno(), 1)
+        os.environ |= FLIGHT_RECORDER
         os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
         if job.backend == "nccl":
             os.environ["CUDA_VISIBLE_DEVICES"] = job.gpus or ""
@@ -264,8 +269,11 @@ def _with_elastic(folder: Path, job: Job) -> None:
     try:
         elastic_launch(config, work)(str(folder))
     except ChildFailedError as error:
-        failed = {str(rank): failure.exitcode for rank, failure in error.failures.items()}
-        (folder / "failed.json").write_text(json.dumps(failed), encoding="utf-8")
+        _write_failed(folder, {rank: failure.exitcode for rank, failure in error.failures.items()})
+
+
+def _write_failed(folder: Path, codes: dict[int, int]) -> None:
+    (folder / "failed.json").write_text(json.dumps(codes), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ class RankError(RuntimeError):
     """A rank raised, died, or waited for ever. Jupyter shows the rank, the lines and the other ranks; no traceback.
 
     `rank` is None where no single one is to blame; `reason` is ``raised``, ``died``, ``stuck``, ``late`` or ``gone``;
-    `kind` and `message` are those of the exception; `steps` are (file, line, function, code), outermost first.
+    `kind` and `message` are those of the exception, or `kind` is the signal that a rank died of; `steps` are (file,
+    line, function, code), outermost first.
     """
 
     def __init__(
@@ -52,14 +53,15 @@ def failure_of(folder: Path, job: dict[str, Any], ended: str, count: int) -> Ran
     if ended in ("stuck", "late"):
         return _waiting(folder, job, ended, count)
     errors = {rank: json.loads(path.read_text(encoding="utf-8")) for rank, path in _errors(folder, count)}
-    died = _died(folder)
+    died = {rank: code for rank, code in _died(folder).items() if not (folder / f"{rank}.facts").is_file()}
     if errors and not died.keys() - errors.keys():
         rank = min(errors, key=lambda one: (_is_echo(errors[one]), errors[one]["at"]))
         return _raised(rank, errors[rank])
     if died:
         rank, code = next((rank, code) for rank, code in died.items() if rank not in errors)
         tail = [line for line in log_of(folder, rank, "stderr").splitlines() if line and "USDT:" not in line][-3:]
-        return RankError(f"Rank {rank} died: {_how(code)}.", rank=rank, reason="died", details=tuple(tail))
+        kind = signal.Signals(-code).name if code < 0 else ""
+        return RankError(f"Rank {rank} died: {_how(code)}.", rank=rank, reason="died", kind=kind, details=tuple(tail))
     if all((folder / f"{rank}.facts").is_file() for rank in range(count)):
         return None
     said = folder / "launcher.error"

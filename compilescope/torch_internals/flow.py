@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch.autograd import profiler
 
 REGION = "Torch-Compiled Region: "
@@ -21,6 +23,8 @@ NAMES = {
 """Operator that PyTorch dispatches (``c10d::allreduce_``), bare, to the name that a program uses."""
 _COLLECTIVE = re.compile(r"^c10d::_?(\w+)")
 _BACKEND = re.compile(r"^(?:gloo|nccl):_?(\w+)")
+FLIGHT_RECORDER = {"TORCH_FR_BUFFER_SIZE": "5000"}
+"""Environment of a process whose collectives are to be recorded with their sizes, from its start."""
 
 
 @contextlib.contextmanager
@@ -29,9 +33,10 @@ def watching_flow(flow: list[dict[str, Any]]) -> Iterator[None]:
 
     Graphs that only ran while they were being compiled (on pretended tensors) are left out. Leans on the names of
     ``torch.autograd.profiler``'s events: regions, ``CompiledFunction``, ``CompiledFunctionBackward``, ``c10d::…``
-    (2.13; others by ``make matrix``). A block that profiles itself leaves `flow` empty.
+    (2.13; others by ``make matrix``). A block that profiles itself leaves `flow` empty. ``elements`` needs the flight
+    recorder (`FLIGHT_RECORDER`): with shapes, this profiler crashes now and then while DDP compiles (2.11, 2.12).
     """
-    watch = profiler.profile(use_kineto=False, record_shapes=True)
+    watch, before = profiler.profile(use_kineto=False), len(_flights())
     try:
         watch.__enter__()
     except RuntimeError:  # somebody's profiler is already on
@@ -42,12 +47,12 @@ def watching_flow(flow: list[dict[str, Any]]) -> Iterator[None]:
     finally:
         with contextlib.suppress(Exception):  # facts of the flow are worth less than what the block raised
             watch.__exit__(None, None, None)
-            flow.extend(_flow_of(list(watch.function_events or ())))
+            flow.extend(_flow_of(list(watch.function_events or ()), _flights()[before:]))
 
 
-def _flow_of(events: list[Any]) -> list[dict[str, Any]]:
+def _flow_of(events: list[Any], flights: list[dict[str, Any]]) -> list[dict[str, Any]]:
     events.sort(key=lambda event: event.time_range.start)
-    moved = _moved(events)
+    moved = _moved(flights)
     found: list[dict[str, Any]] = []
     stack: list[tuple[str, int]] = []
     for event in events:
@@ -99,11 +104,20 @@ def _plain(name: str) -> str:
     return NAMES.get(bare, bare)
 
 
-def _moved(events: list[Any]) -> dict[str, Iterator[int | None]]:
-    """Numbers moved by each collective of a name, in order, as the backend's own events tell them."""
+def _flights() -> list[dict[str, Any]]:
+    """What torch's flight recorder knows of collectives so far, in order; nothing if it may have forgotten some."""
+    c10d = getattr(torch._C, "_distributed_c10d", None)
+    found: list[dict[str, Any]] = []
+    for name in ("_dump_fr_trace_json", "_dump_nccl_trace_json"):  # of Gloo, of NCCL (2.11 to 2.15)
+        dump = getattr(c10d, name, None)
+        found += json.loads(dump()).get("entries", ()) if dump else ()
+    return found if len(found) < int(FLIGHT_RECORDER["TORCH_FR_BUFFER_SIZE"]) else []
+
+
+def _moved(flights: list[dict[str, Any]]) -> dict[str, Iterator[int | None]]:
+    """Numbers moved by each collective of a name, in order."""
     found: dict[str, list[int | None]] = defaultdict(list)
-    for event in events:
-        if match := _BACKEND.match(event.name):
-            shapes = [shape for shape in event.input_shapes or () if shape]
-            found[_plain(match[1])].append(sum(math.prod(shape) for shape in shapes) or None)
+    for one in flights:
+        if match := _BACKEND.match(one["profiling_name"]):
+            found[_plain(match[1])].append(sum(math.prod(shape) for shape in one["input_sizes"] if shape) or None)
     return defaultdict(lambda: iter(()), {name: iter(many) for name, many in found.items()})

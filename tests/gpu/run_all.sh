@@ -5,8 +5,8 @@
 #   compare   pretended against real source; kernels of learners; facts of a live GPU
 #   measure   clocks, races, modes, hostile submissions: alone on a GPU
 #   record    assets/recorded anew but for the modes, and which facts moved
-#   modes     prefill, a mutated input and the precisions of the table of modes anew, and which facts moved
-#   networks  the small network and the changing batch of that table
+#   modes     the table of modes anew, in its order, as far as the time goes: at least decode and prefill
+#   networks  the rest of that table, beside what modes put there; and which facts moved
 #   repeat    solved lessons, each check 20 times, while another process keeps the GPU busy
 #   two       with two GPUs: lesson 6 and the capstone over NCCL, placements, parameters
 # Each fits into ten minutes on 16 cores and an H200. GPUS="0 1" spreads them over two.
@@ -97,16 +97,17 @@ record() {
   which_moved
 }
 
-anew() { # WORKLOAD...: of the table of modes, beside what the run of another part put there
-  local known=assets/recorded/modes.json
-  [ ! -f "$OUT/recorded/modes.json" ] || known=$OUT/recorded/modes.json
-  again modes --rounds "$known" --anew --seconds 480 --longest 200 --only "$@"
-  which_moved
+anew() { # FILE [OPTION...]: the table of modes, beside what is in FILE
+  again modes --rounds "$1" --anew --seconds 500 --longest 250 "${@:2}"
 }
 
-modes() { anew prefill "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16; }
+modes() { anew assets/recorded/modes.json; }
 
-networks() { anew "small network" "changing batch"; }
+networks() {
+  anew "$OUT/recorded/modes.json" \
+    --only "pointwise chain" "small network" "changing batch" "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16
+  which_moved
+}
 
 repeat() { # 20 verdicts of each check: the lessons whose checks start processes in more notebooks, with fewer checks each
   local each=$((many / 8))

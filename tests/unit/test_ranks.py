@@ -154,6 +154,16 @@ def test_a_rank_that_dies_is_named_with_how(how, said):
     assert below_the_template() == []
 
 
+@pytest.mark.parametrize(("how", "said"), [("exit", "exit code 7"), ("kill", "SIGKILL")])
+def test_the_rank_of_a_fake_group_that_dies_is_named_too(how, said):
+    def work():
+        os._exit(7) if how == "exit" else os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(RankError, match=f"Rank 0 died.*{said}") as caught:
+        on_ranks(work, fake=True)
+    assert caught.value.kind == ("" if how == "exit" else said)
+
+
 def test_ranks_that_wait_for_each_other_are_ended_and_say_where_they_are():
     def work():
         if dist.get_rank() == 0:

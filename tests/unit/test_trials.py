@@ -82,6 +82,14 @@ def test_rounds_measure_all_modes_of_a_workload_anew_and_keep_its_other_facts(re
     assert fine.kernels == 7
 
 
+def test_modes_with_graphs_are_ready_after_all_others_were_measured(recipe, monkeypatch):
+    ready = []
+    monkeypatch.setattr(rounds, "subject", lambda mode, *_: ready.append(mode) or 1 / 0)
+    *_, table = rounds.in_rounds(recipe, ModeTable(Origin("live", "CPU", "2"), (Workload("fine", "adds"),)), "cpu", 600)
+    assert set(ready[-2:]) == set(rounds._WITH_GRAPHS)
+    assert [trial.mode for trial in table.trials] == ready
+
+
 def test_rounds_leave_what_they_cannot_reach(recipe):
     known = Trial("fine", "eager", steady_us=5.0)
     table = ModeTable(Origin("live", "CPU", "2"), (Workload("fine", "adds"),), (known,))

@@ -14,6 +14,7 @@ from autograder.exercises.residual import Tower, tower
 from autograder.judging import exact, really_compiled, same_numbers
 from compilescope import on_ranks
 from compilescope.facts import Run
+from compilescope.facts_ranks import Ranks
 from compilescope.ranks import NotSendableError, RankError
 
 PATIENCE = 4.0
@@ -91,7 +92,7 @@ def ranks_of(label: str, fn: Callable[..., Any], *args: Any, **options: Any) -> 
     NotYet with the rank and the line if a rank raised, died or waits for ever.
     """
     try:
-        ranks = on_ranks(fn, *args, patience=PATIENCE, limit=LIMIT, **options)
+        ranks = _on_ranks(fn, *args, **options)
     except RankError as error:
         raise _told(label, error) from None
     except NotSendableError as error:
@@ -104,6 +105,16 @@ def ranks_of(label: str, fn: Callable[..., Any], *args: Any, **options: Any) -> 
         for rank in ranks
     ]
     return {"runs": list(ranks.runs), "results": list(ranks.results), "steps": steps, "backend": ranks.backend}
+
+
+def _on_ranks(fn: Callable[..., Any], *args: Any, **options: Any) -> Ranks:
+    """`on_ranks`, once more where a rank crashed or was ended by somebody: what does not happen again is no answer's."""
+    try:
+        return on_ranks(fn, *args, patience=PATIENCE, limit=LIMIT, **options)
+    except RankError as error:
+        if error.reason != "gone" and not (error.reason == "died" and error.kind):
+            raise
+    return on_ranks(fn, *args, patience=PATIENCE, limit=LIMIT, **options)
 
 
 def met(found: Values) -> str:
