@@ -142,26 +142,18 @@ def test_a_rank_that_raises_is_named_with_its_line_and_takes_the_others_along():
     assert below_the_template() == []
 
 
+@pytest.mark.parametrize("fake", [False, True])
 @pytest.mark.parametrize(("how", "said"), [("exit", "exit code 7"), ("kill", "SIGKILL")])
-def test_a_rank_that_dies_is_named_with_how(how, said):
+def test_a_rank_that_dies_is_named_with_how(how, said, fake):
     def work():
         if dist.get_rank() == 0:
             os._exit(7) if how == "exit" else os.kill(os.getpid(), signal.SIGKILL)
         dist.barrier()
 
-    with pytest.raises(RankError, match=f"Rank 0 died.*{said}"):
-        on_ranks(work)
-    assert below_the_template() == []
-
-
-@pytest.mark.parametrize(("how", "said"), [("exit", "exit code 7"), ("kill", "SIGKILL")])
-def test_the_rank_of_a_fake_group_that_dies_is_named_too(how, said):
-    def work():
-        os._exit(7) if how == "exit" else os.kill(os.getpid(), signal.SIGKILL)
-
     with pytest.raises(RankError, match=f"Rank 0 died.*{said}") as caught:
-        on_ranks(work, fake=True)
+        on_ranks(work, fake=fake)
     assert caught.value.kind == ("" if how == "exit" else said)
+    assert below_the_template() == []
 
 
 def test_ranks_that_wait_for_each_other_are_ended_and_say_where_they_are():
