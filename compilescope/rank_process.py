@@ -120,10 +120,7 @@ def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
     first = began = looked = time.monotonic()
     used, read, still = 0.0, 0, 0.0
     while True:
-        gone, status = os.waitpid(launcher, os.WNOHANG)
-        if gone:
-            if status and job.backend == "fake":  # rank 0 itself
-                _write_failed(folder, {0: os.waitstatus_to_exitcode(status)})
+        if _has_ended(launcher, folder, job):
             return "ended"
         if select.select([sys.stdin], [], [], 0.02)[0]:
             return "stopped" if sys.stdin.readline() else "gone"
@@ -143,6 +140,13 @@ def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
             used, read, looked = spent, got, now
             if still > job.patience:
                 return "stuck"
+
+
+def _has_ended(launcher: int, folder: Path, job: Job) -> bool:
+    ended, status = os.waitpid(launcher, os.WNOHANG)
+    if status and job.backend == "fake":  # rank 0 itself
+        _write_failed(folder, {0: os.waitstatus_to_exitcode(status)})
+    return bool(ended)
 
 
 def _all_started(folder: Path, job: Job) -> bool:

@@ -18,7 +18,7 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +108,19 @@ def record(recipe: Path, out: Path, seconds: float = 400) -> Path:
     return path
 
 
-def record_rounds(recipe: Path, known: Path, out: Path, seconds: float = 400, **asked: Any) -> Path:
+def record_rounds(
+    recipe: Path,
+    known: Path,
+    out: Path,
+    seconds: float = 400,
+    only: Sequence[str] = (),
+    anew: bool = False,
+    longest: float = 60,
+) -> Path:
     """A recorded table of modes, `known`, with its steady states measured anew, in rounds; gives the new file's path.
 
-    `asked` is what `compilescope.rounds.in_rounds` takes. Raises ValueError if the recipe changed since, RuntimeError
-    without a GPU.
+    `only`, `anew` and `longest` as in `compilescope.rounds.in_rounds`. Raises ValueError if the recipe changed since,
+    RuntimeError without a GPU.
     """
     import torch
 
@@ -124,9 +132,9 @@ def record_rounds(recipe: Path, known: Path, out: Path, seconds: float = 400, **
         raise ValueError(f"{recipe.name} changed after {known.name} was recorded: record it as a whole.")
     path = out / f"{recipe.stem}.json"
     table = recorded_modes(known.stem, known.parent)
-    if asked.get("anew") and not asked.get("only"):
+    if anew and not only:
         table = dataclasses.replace(table, origin=_origin())
-    for modes in in_rounds(recipe, table, "cuda", seconds, **asked):
+    for modes in in_rounds(recipe, table, "cuda", seconds, only, anew, longest):
         _write(path, recipe, {"modes": _clean(json.loads(modes.to_json()))})
         print(*(f"{one.workload}, {one.mode}: {one.steady_us}" for one in modes.trials), sep="\n", flush=True)
     return path
@@ -259,8 +267,8 @@ def main(arguments: list[str] | None = None) -> int:
     for recipe in chosen:
         try:
             if options.rounds:
-                asked = {"only": options.only, "anew": options.anew, "longest": options.longest}
-                print(record_rounds(recipe, options.rounds, options.out, options.seconds, **asked))
+                asked = options.only, options.anew, options.longest
+                print(record_rounds(recipe, options.rounds, options.out, options.seconds, *asked))
             else:
                 print(record(recipe, options.out, options.seconds))
         except (RuntimeError, ValueError) as error:

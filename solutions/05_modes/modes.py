@@ -515,8 +515,7 @@ predict(
 print("error against float64, and time of a call")
 for work in modes.group("precision"):
     for trial in modes.of(work.name):
-        if trial.steady_us:
-            print(f"{work.words:32} {trial.mode:27} {trial.rounding:8.1e} {trial.steady_us:8.0f} µs")
+        print(f"{work.words:32} {trial.mode:27} {trial.rounding:8.1e} {trial.steady_us:8.0f} µs")
 print(modes.origin.sentence())
 
 # %% [markdown]

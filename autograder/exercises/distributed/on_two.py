@@ -108,7 +108,7 @@ def ranks_of(label: str, fn: Callable[..., Any], *args: Any, **options: Any) -> 
 
 
 def _on_ranks(fn: Callable[..., Any], *args: Any, **options: Any) -> Ranks:
-    """`on_ranks`, once more where a rank crashed or was ended by somebody: what does not happen again is no answer's."""
+    """`on_ranks`, once more where a rank crashed or vanished: what does not happen again is no answer's fault."""
     try:
         return on_ranks(fn, *args, patience=PATIENCE, limit=LIMIT, **options)
     except RankError as error:
