@@ -144,7 +144,7 @@ def _watch(launcher: int, folder: Path, job: Job, parent: int) -> str:
 
 def _has_ended(launcher: int, folder: Path, job: Job) -> bool:
     ended, status = os.waitpid(launcher, os.WNOHANG)
-    if status and job.backend == "fake":  # rank 0 itself
+    if ended and job.backend == "fake":  # rank 0 itself
         _write_failed(folder, {0: os.waitstatus_to_exitcode(status)})
     return bool(ended)
 

@@ -52,8 +52,10 @@ def failure_of(folder: Path, job: dict[str, Any], ended: str, count: int) -> Ran
     """The error of a job that ended like that; None if every rank left its facts."""
     if ended in ("stuck", "late"):
         return _waiting(folder, job, ended, count)
+    if all((folder / f"{rank}.facts").is_file() for rank in range(count)):
+        return None
     errors = {rank: json.loads(path.read_text(encoding="utf-8")) for rank, path in _errors(folder, count)}
-    died = {rank: code for rank, code in _died(folder).items() if not (folder / f"{rank}.facts").is_file()}
+    died = _died(folder)
     if errors and not died.keys() - errors.keys():
         rank = min(errors, key=lambda one: (_is_echo(errors[one]), errors[one]["at"]))
         return _raised(rank, errors[rank])
@@ -62,8 +64,6 @@ def failure_of(folder: Path, job: dict[str, Any], ended: str, count: int) -> Ran
         tail = [line for line in log_of(folder, rank, "stderr").splitlines() if line and "USDT:" not in line][-3:]
         kind = signal.Signals(-code).name if code < 0 else ""
         return RankError(f"Rank {rank} died: {_how(code)}.", rank=rank, reason="died", kind=kind, details=tuple(tail))
-    if all((folder / f"{rank}.facts").is_file() for rank in range(count)):
-        return None
     said = folder / "launcher.error"
     details = tuple(said.read_text(encoding="utf-8").strip().splitlines()[-3:]) if said.is_file() else ()
     sentence = "The ranks were ended from outside, before they were done."

@@ -94,9 +94,9 @@ def together(table: ModeTable, only: Sequence[str] = ()) -> list[list[str]]:
 
 
 def _notes(table: ModeTable, done: Sequence[str]) -> tuple[str, ...]:
-    """The table's notes, with the day on which each workload had its turn."""
+    """The table's notes but those on workloads that had their turn, with the day of each turn."""
     every = [one.name for one in table.workloads]
-    notes = [one for one in table.notes if "left out" not in one and not one.startswith(_NOTE)]
+    notes = [one for one in table.notes if "left out" not in one and not one.startswith((_NOTE, *done))]
     for one in table.notes if set(done) < set(every) else ():
         if match := re.fullmatch(rf"{re.escape(_NOTE)} (.*): (\S+)\.", one):
             before = every if match[1] == "All" else match[1].split(", ")

@@ -33,10 +33,11 @@ def watching_flow(flow: list[dict[str, Any]]) -> Iterator[None]:
 
     Graphs that only ran while they were being compiled (on pretended tensors) are left out. Leans on the names of
     ``torch.autograd.profiler``'s events: regions, ``CompiledFunction``, ``CompiledFunctionBackward``, ``c10d::…``
-    (2.13; others by ``make matrix``). A block that profiles itself leaves `flow` empty. ``elements`` needs the flight
-    recorder (`FLIGHT_RECORDER`): with shapes, this profiler crashes now and then while DDP compiles (2.11, 2.12).
+    (2.13; others by ``make matrix``). A block that profiles itself leaves `flow` empty. ``elements``, of which Gloo's
+    send and recv have none, come from the flight recorder (`FLIGHT_RECORDER`): asked for shapes, this profiler crashes
+    now and then while DDP compiles (2.11, 2.12).
     """
-    watch, before = profiler.profile(use_kineto=False), len(_flights())
+    watch, before = profiler.profile(use_kineto=False), _recorded()
     try:
         watch.__enter__()
     except RuntimeError:  # somebody's profiler is already on
@@ -47,12 +48,11 @@ def watching_flow(flow: list[dict[str, Any]]) -> Iterator[None]:
     finally:
         with contextlib.suppress(Exception):  # facts of the flow are worth less than what the block raised
             watch.__exit__(None, None, None)
-            flow.extend(_flow_of(list(watch.function_events or ()), _flights()[before:]))
+            flow.extend(_flow_of(list(watch.function_events or ()), _since(before)))
 
 
-def _flow_of(events: list[Any], flights: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _flow_of(events: list[Any], recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
     events.sort(key=lambda event: event.time_range.start)
-    moved = _moved(flights)
     found: list[dict[str, Any]] = []
     stack: list[tuple[str, int]] = []
     for event in events:
@@ -64,8 +64,8 @@ def _flow_of(events: list[Any], flights: list[dict[str, Any]]) -> list[dict[str,
         elif (match := _COLLECTIVE.match(event.name)) and not _nested(event, _COLLECTIVE.match):
             name = _plain(match[1])
             inside = _nested(event, lambda name: name.startswith((REGION, "CompiledFunction")))
-            many = next(moved[name], None)
-            found.append({"kind": "collective", "name": name, "inside": inside, "elements": many})
+            found.append({"kind": "collective", "name": name, "inside": inside, "elements": None})
+    _fill_in([one for one in found if one["kind"] == "collective"], recorded)
     return found
 
 
@@ -104,20 +104,38 @@ def _plain(name: str) -> str:
     return NAMES.get(bare, bare)
 
 
-def _flights() -> list[dict[str, Any]]:
-    """What torch's flight recorder knows of collectives so far, in order; nothing if it may have forgotten some."""
+def _recorded() -> list[list[dict[str, Any]]]:
+    """What torch's flight recorders, of Gloo and of NCCL, know of collectives, in order; nothing if one forgot some."""
     c10d = getattr(torch._C, "_distributed_c10d", None)
-    found: list[dict[str, Any]] = []
-    for name in ("_dump_fr_trace_json", "_dump_nccl_trace_json"):  # of Gloo, of NCCL (2.11 to 2.15)
-        dump = getattr(c10d, name, None)
-        found += json.loads(dump()).get("entries", ()) if dump else ()
-    return found if len(found) < int(FLIGHT_RECORDER["TORCH_FR_BUFFER_SIZE"]) else []
+    found: list[list[dict[str, Any]]] = []
+    for name in ("_dump_fr_trace_json", "_dump_nccl_trace_json"):  # 2.11 to 2.15; the second in a build with NCCL
+        entries: list[dict[str, Any]] = []
+        with contextlib.suppress(Exception):
+            entries = json.loads(getattr(c10d, name)()).get("entries", [])
+        found.append(entries if entries and entries[0]["record_id"] == 0 else [])
+    return found
 
 
-def _moved(flights: list[dict[str, Any]]) -> dict[str, Iterator[int | None]]:
-    """Numbers moved by each collective of a name, in order."""
-    found: dict[str, list[int | None]] = defaultdict(list)
-    for one in flights:
+def _since(before: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What was recorded after `before`, of both recorders together, in order."""
+    new = [one for old, now in zip(before, _recorded(), strict=True) for one in now[len(old) :]]
+    return sorted(new, key=lambda one: int(one["time_created_ns"]))
+
+
+def _fill_in(collectives: list[dict[str, Any]], recorded: list[dict[str, Any]]) -> None:
+    """Give each its ``elements``: the n-th of a name is the n-th recorded, if there are as many of both.
+
+    There are not where another thread met other ranks, too. Gloo's recorder calls a reduce_scatter an all_reduce.
+    """
+    gloo = any(one["profiling_name"].startswith("gloo:") for one in recorded)
+    sizes: dict[str, list[int | None]] = defaultdict(list)
+    for one in recorded:
         if match := _BACKEND.match(one["profiling_name"]):
-            found[_plain(match[1])].append(sum(math.prod(shape) for shape in one["input_sizes"] if shape) or None)
-    return defaultdict(lambda: iter(()), {name: iter(many) for name, many in found.items()})
+            sizes[_plain(match[1])].append(sum(map(math.prod, one["input_sizes"])) or None)
+    waiting: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in collectives:
+        waiting["all_reduce" if gloo and one["name"] == "reduce_scatter" else one["name"]].append(one)
+    for name, ones in waiting.items():
+        if len(ones) == len(sizes[name]):
+            for one, many in zip(ones, sizes[name], strict=True):
+                one["elements"] = many

@@ -30,11 +30,14 @@ def option_defaults(names: set[str]) -> dict[str, Any]:
 def cold_caches() -> Iterator[None]:
     """Empty caches for a block, as in a new process: on disk, in memory, and what `save_cache_artifacts` would save.
 
+    What Dynamo remembers of sizes that changed is forgotten, too. ``torch._dynamo.pgo.reset_code_state``,
     ``torch._inductor.utils.fresh_cache`` and ``torch.compiler._cache.CacheArtifactManager`` (2.11 to 2.15).
     """
+    from torch._dynamo.pgo import reset_code_state
     from torch._inductor.utils import fresh_cache
     from torch.compiler._cache import CacheArtifactManager
 
+    reset_code_state()
     with CacheArtifactManager.with_fresh_cache(), fresh_cache():
         yield
 

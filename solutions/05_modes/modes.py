@@ -44,7 +44,8 @@ for mode, options in mode_options().items():
 # %% [markdown]
 # **What happened.** A mode is a name for a few options of Inductor, no compiler of its own. Two ideas hide behind
 # the names. `triton.cudagraphs` records the kernels of a call once, and replays them with one command. `max_autotune`
-# times several candidates for each matrix product and keeps the fastest.
+# times several candidates for each matrix product and keeps the fastest; `coordinate_descent_tuning` goes on from the
+# best configuration of a fused kernel.
 #
 # The same names work in `options=`, each for itself. But one or the other:
 
@@ -136,6 +137,9 @@ for mode in ("reduce-overhead", "max-autotune"):
     print(f"{mode:16} {trial.steady_us:4.0f} µs a call, eight of ten within {low:.0f} to {high:.0f}")
 
 # %% [markdown]
+# **Read it.** The ranges overlap: the difference may be chance, and so may that number of calls. Claim a winner where
+# they do not.
+#
 # **Change one thing:** the work. A large prefill, one pass over much memory, and a small network.
 
 # %%
@@ -153,8 +157,9 @@ mode_frontier(modes, "changing batch", "mutated input")
 
 # %% [markdown]
 # **What happened.** Each workload has a frontier of its own, and `eager` is on it: it starts at once. In the pointwise
-# chain the modes with a graph copy a large input to its recorded address, and the copy costs more than any launch.
-# Neither the greatest name nor the newest trick wins everywhere.
+# chain the modes with a graph copy a large input to its recorded address, and the copy costs more than any launch. In
+# the small network not the launches take the time, but the products of 16 rows, with which cuBLAS is slow: only tuning
+# helps. No name wins everywhere.
 #
 # **Here and now.** The small network once more, in three modes: live on your GPU, to be held against the recording
 # above. Without a GPU you see the recording again.
@@ -451,7 +456,7 @@ check("modes_5")
 # ## 5.5 Autotuning: candidates and their times
 #
 # **The case.** Without tuning, a matrix product goes to cuBLAS. `max_autotune` times it against Triton templates with
-# other block sizes. And for each fused kernel it tries configurations.
+# other block sizes. And for each fused kernel it tries more configurations than the default.
 
 # %%
 def winner():
@@ -466,15 +471,33 @@ autotuning(modes, "prefill", "max-autotune-no-cudagraphs")
 # %% [markdown]
 # **What happened.** Hatched bars are calls into the library. Between the best and the worst template lie large factors:
 # the same loop, other blocks. All of these were compiled and timed while you waited for the first call. That is what
-# made it so long, and it happens again for every new shape.
+# made it so long. It happens again in every new compile (an open size is tuned once, for the size that it saw), but the
+# times are kept on disk: the next process starts sooner.
 #
-# A table tells you whether it was worth it.
+# Each was timed alone. Does the whole call keep what the table promises?
+
+# %%
+def sooner():
+    tuned, plain = (modes.trial("prefill", mode).steady_us for mode in ("max-autotune", "reduce-overhead"))
+    return "tuned" if tuned < plain else "not tuned"
+
+predict("Both replay a graph of prefill. Which one takes less time?", ["tuned", "not tuned"], sooner)
+
+# %%
+for mode in ("reduce-overhead", "max-autotune"):
+    trial = modes.trial("prefill", mode)
+    low, high = trial.steady_low_us, trial.steady_high_us
+    print(f"{mode:16} {trial.steady_us:4.0f} µs a call, eight of ten within {low:.0f} to {high:.0f}")
+
+# %% [markdown]
+# **What you see.** A template won every product alone, and all together take longer. A table says what *could* be
+# saved. Time the whole call before you believe it.
 
 # %% [markdown]
 # ### Exercise modes_6 · Was it worth it?
 #
-# Say what the best candidates save in one call, compared with the fastest library call of each table, and after how
-# many calls the seconds of tuning are paid. Library calls are those whose name does not begin with `triton_`.
+# Say what the best candidates promise, one launch of each table's product, compared with its fastest library call, and
+# after how many such calls the seconds of tuning would be paid. Library calls are those whose name does not begin with `triton_`.
 
 # %% exercise="modes_6"
 def worth_tuning(tables, tuning_s):
@@ -519,9 +542,10 @@ for work in modes.group("precision"):
 print(modes.origin.sentence())
 
 # %% [markdown]
-# **What happened.** The setting bought more than any mode, and paid in digits. No mode changes what a product rounds to;
-# compiling only keeps more digits *between* operations that it fuses. So decide on precision first, by an error
-# against float64 that your task can bear. Then choose a mode.
+# **What happened.** The setting bought more than any mode, and paid in digits; on this GPU "medium" gives what "high"
+# gives. No mode changes the precision of a product, but a tuned template may add up in another order: expect other last
+# digits. In bf16 fusing keeps more digits *between* operations. So decide on precision first, by an error against
+# float64 that your task can bear. Then choose a mode.
 
 # %%
 for trial in modes.of("decode"):
@@ -573,5 +597,5 @@ check("modes_7")
 # - CUDA graphs remove launches. They pay where the CPU is slower than the kernels.
 # - A replay overwrites silently: clone, use at once, or loop inside.
 # - Do not change arguments in place; each size keeps its own input.
-# - Tuning pays after many calls, or never: read its table.
+# - Tuning pays after many calls, or never: time the whole call.
 # - Precision first, by float64; then the mode.

@@ -478,7 +478,7 @@ placement_bars(recorded_placements())
 # **What you see.** The wait for the first step, and the step afterwards, of forward and backward together, each beside
 # the plain one of its wrapper. For this model no placement beats it: large matrices take nearly all the time, fusion
 # has little left to save, and every graph that runs costs its start (blocks share what is compiled, and each runs it
-# for itself). One graph comes nearest.
+# for itself). One graph comes nearest. ("Outside" was `ddp.compile()`, which up to torch 2.13 spares the break of 6.1.)
 #
 # **When does it pay?** Ask first what compiling gains without any wrapper: no placement gives more. Then what the cuts
 # cost. Both are recorded:
@@ -487,15 +487,15 @@ placement_bars(recorded_placements())
 alone, placements = recorded_modes("modes"), recorded_placements()
 for name in ("bf16", "prefill", "pointwise chain"):
     eager, compiled = (alone.trial(name, mode).steady_us for mode in ("eager", "default"))
-    print(f"{name:16} eager {eager:5.0f} µs   compiled {compiled:5.0f} µs   {1 - compiled / eager:+5.0%} to gain")
+    print(f"{name:16} eager {eager:5.0f} µs   compiled {compiled:5.0f} µs   {compiled / eager:4.2f} of the time")
 whole, cut = (placements.row(f"DDP, {how}") for how in ("inside, optimize_ddp=False", "compiled inside"))
-print(f"{cut.pieces} graphs instead of {whole.pieces} under DDP: {cut.step_ms / whole.step_ms - 1:+.0%} a step")
+print(f"{cut.pieces} graphs instead of {whole.pieces} under DDP: {cut.step_ms / whole.step_ms:4.2f} of the time")
 print(alone.origin.sentence(), placements.sentence(), sep="\n")
 
 # %% [markdown]
-# **What you see.** One large product in bfloat16 loses alone, so no placement helps it. A Transformer that reads a prompt
-# gains less than so many cuts cost here: one graph, or larger buckets. Long pointwise chains can afford cuts. Another
-# model, another answer: measure yours alone, as in lesson 2, then on its ranks.
+# **What you see.** Multiply the two. One large product in bfloat16 loses alone, so no placement helps it. A Transformer
+# that reads a prompt gains about what so many cuts cost here, so nothing is left: one graph, or larger buckets. Long
+# pointwise chains can afford cuts. Another model, another answer: measure yours alone, as in lesson 2, then on its ranks.
 
 # %% [markdown]
 # **Change one thing.** *Activation checkpointing* keeps less for backward and computes it again. It goes with both

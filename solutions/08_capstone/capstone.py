@@ -453,9 +453,9 @@ for name in sorted(names, key=lambda name: times(name)[1] / times(name)[0]):
           + ("   ← slower" if name in slower else ""))
 
 # %% [markdown]
-# **What happened.** The note timed the compiler. Compile pays where Python and memory take the time: long pointwise
-# chains, deep models. It loses where little is left to save: a few operations, or large matrix products. So measure
-# your own workload warm, as in lesson 2. Where it gains, deploy with compile on, and keep a switch
+# **What happened.** The note timed the compiler. Compile pays where kernels become fewer: long pointwise chains,
+# Transformers. It loses where there are about as many as before and each call asks its guards, too: small layers in a
+# row, one large matrix product. So measure your own workload warm, as in lesson 2. Where it gains, deploy with compile on, and keep a switch
 # (`torch.compiler.set_stance("force_eager")`). Where it loses, leave it off, and say so.
 #
 # And the mode? It depends on how many calls a process lives, compiling included.

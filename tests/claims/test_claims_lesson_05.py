@@ -160,3 +160,50 @@ def test_row_32_precision_is_no_mode_and_costs_digits():
     for work in MODES.group("precision"):
         errors = [one.rounding for one in MODES.of(work.name) if one.rounding]
         assert max(errors) < 2 * min(errors)
+
+
+def test_in_the_small_network_products_take_the_time_and_only_tuning_helps():
+    eager, graph = MODES.trial("small network", "eager"), MODES.trial("small network", "reduce-overhead")
+    assert graph.launches < eager.launches / 4
+    assert graph.steady_us > eager.steady_us
+    for mode in ("max-autotune", "max-autotune-no-cudagraphs"):
+        tuned = MODES.trial("small network", mode)
+        (product,) = (one for one in tuned.autotuning if one.kind == "algorithm")
+        times = {one.name: one.time_us for one in product.choices if one.time_us is not None}
+        assert min(times.values()) < times["mm"] / 2
+        assert tuned.steady_us < eager.steady_us
+
+
+def test_for_decode_max_autotune_and_reduce_overhead_cannot_be_told_apart():
+    tuned, plain = MODES.trial("decode", "max-autotune"), MODES.trial("decode", "reduce-overhead")
+    assert tuned.steady_low_us < plain.steady_us < tuned.steady_high_us
+
+
+def test_templates_win_every_product_of_prefill_alone_and_the_whole_call_is_slower():
+    tuned, plain = MODES.trial("prefill", "max-autotune"), MODES.trial("prefill", "reduce-overhead")
+    products = [one for one in tuned.autotuning if one.kind == "algorithm"]
+    assert products
+    assert all(one.chosen.startswith("triton_") for one in products)
+    assert plain.steady_high_us < tuned.steady_low_us
+
+
+def test_an_open_size_is_tuned_once():
+    trial = MODES.trial("changing batch", "max-autotune")
+    assert sum(call.compiles for call in trial.calls) == 2  # the size that came first, then any
+    assert len({one.subject for one in trial.autotuning if one.kind == "algorithm"}) == 2
+
+
+def test_tuning_tries_more_configurations_of_a_kernel_than_the_default():
+    def most(mode):
+        tables = [one for one in MODES.trial("decode", mode).autotuning if one.kind == "configuration"]
+        return max(len(one.choices) for one in tables)
+
+    assert 2 <= most("default") < most("max-autotune-no-cudagraphs")
+
+
+def test_a_mode_changes_last_digits_and_medium_gives_what_high_gives():
+    small, decode = ({one.mode: one.rounding for one in MODES.of(name)} for name in ("small network", "decode"))
+    assert small["max-autotune"] > small["eager"]
+    assert decode["default"] < decode["eager"]
+    high, medium = (MODES.trial(f"fp32 {name}", "eager").rounding for name in ("high", "medium"))
+    assert 0.9 < medium / high < 1.1

@@ -116,6 +116,17 @@ def test_row_45_compile_on_wins_for_some_workloads_and_loses_for_others():
     assert len(slower) < len(pairs)
 
 
+def test_compile_pays_where_kernels_become_fewer():
+    table = recorded_modes("modes")
+    fewer = {}
+    for name in {one.workload for one in table.trials}:
+        eager, default = (table.trial(name, mode) for mode in ("eager", "default"))
+        fewer[name] = (eager.kernels / default.kernels, eager.steady_us / default.steady_us)
+    gains = {name: gain for name, (_, gain) in fewer.items()}
+    assert all(gains[name] > 1.2 for name in ("pointwise chain", "decode", "prefill"))
+    assert all(fewer[name][0] < 1.1 for name, gain in gains.items() if gain < 1)
+
+
 def test_the_mean_of_the_first_calls_calls_compile_slower_also_where_it_wins():
     table = recorded_modes("modes")
 

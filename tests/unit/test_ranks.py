@@ -142,17 +142,15 @@ def test_a_rank_that_raises_is_named_with_its_line_and_takes_the_others_along():
     assert below_the_template() == []
 
 
-@pytest.mark.parametrize("fake", [False, True])
 @pytest.mark.parametrize(("how", "said"), [("exit", "exit code 7"), ("kill", "SIGKILL")])
-def test_a_rank_that_dies_is_named_with_how(how, said, fake):
+def test_a_rank_that_dies_is_named_with_how(how, said):
     def work():
         if dist.get_rank() == 0:
             os._exit(7) if how == "exit" else os.kill(os.getpid(), signal.SIGKILL)
         dist.barrier()
 
-    with pytest.raises(RankError, match=f"Rank 0 died.*{said}") as caught:
-        on_ranks(work, fake=fake)
-    assert caught.value.kind == ("" if how == "exit" else said)
+    with pytest.raises(RankError, match=f"Rank 0 died.*{said}"):
+        on_ranks(work)
     assert below_the_template() == []
 
 

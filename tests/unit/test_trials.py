@@ -152,6 +152,33 @@ def test_what_is_not_reached_anew_keeps_its_facts_and_its_day(ways, monkeypatch)
     ]
 
 
+SIZES = """
+import torch
+
+def sizes(device):
+    return {"model": lambda x: x * 2 + 1, "calls": [(torch.ones(n),) for n in (8, 12, 10, 6)]}
+
+WORKLOADS = {"sizes": {"words": "4 sizes", "make": sizes, "modes": ("eager", "default", "reduce-overhead")}}
+"""
+
+
+def test_no_mode_knows_from_another_that_a_size_changes(tmp_path):
+    recipe = tmp_path / "sizes.py"
+    recipe.write_text(SIZES)
+    table = ModeTable(Origin("live", "CPU", "2"), (Workload("sizes", "4 sizes"),))
+    *_, table = rounds.in_rounds(recipe, table, "cpu", 600, anew=True)
+    compiles = {trial.mode: [call.compiles for call in trial.calls][:3] for trial in table.trials}
+    assert compiles == {"eager": [0, 0, 0], "default": [1, 1, 0], "reduce-overhead": [1, 1, 0]}
+
+
+def test_what_was_said_of_a_workload_is_not_said_of_its_next_recording(ways):
+    path, table = ways
+    table = dataclasses.replace(table, notes=("said", "whole 6: by hand.", "whole 12: by hand."))
+    *_, both = rounds.in_rounds(path, table, "cpu", 600, only=["whole 6"])
+    assert both.notes[:2] == ("said", "whole 12: by hand.")
+    assert len(both.notes) == 3
+
+
 def test_rounds_of_a_changed_recipe_are_refused(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     stored = tmp_path / "small.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ from compilescope.ranks import NotSendableError, RankError
 
 PATIENCE = 4.0
 """Seconds without computing after which the ranks of a check count as waiting for each other."""
+SOON = 30.0
+"""Seconds within which a crash is worth a second try: both must fit into the time of a cell."""
 LIMIT = 100.0
 """Seconds for ranks that go on computing: some take 5, and twenty times as long on a machine that is very busy."""
 
@@ -108,11 +111,13 @@ def ranks_of(label: str, fn: Callable[..., Any], *args: Any, **options: Any) -> 
 
 
 def _on_ranks(fn: Callable[..., Any], *args: Any, **options: Any) -> Ranks:
-    """`on_ranks`, once more where a rank crashed or vanished: what does not happen again is no answer's fault."""
+    """`on_ranks`, once more where a rank soon crashed or vanished: what does not happen again is no answer's fault."""
+    began = time.monotonic()
     try:
         return on_ranks(fn, *args, patience=PATIENCE, limit=LIMIT, **options)
     except RankError as error:
-        if error.reason != "gone" and not (error.reason == "died" and error.kind):
+        crashed = error.reason == "gone" or (error.reason == "died" and error.kind)
+        if not crashed or time.monotonic() - began > SOON:
             raise
     return on_ranks(fn, *args, patience=PATIENCE, limit=LIMIT, **options)
 
