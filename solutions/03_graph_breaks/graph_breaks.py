@@ -232,10 +232,10 @@ print("\nitem with fullgraph=True:", len(first_call(strict, torch.randn(8)).grap
 # %% [markdown]
 # **What happened.** Dynamo follows Python that it can *read*: your functions, sizes, even NumPy, which it turns into
 # tensor operations. It breaks where the path depends on a value (`if`, `.item()`), where the world outside is touched
-# (`print`, a logger, a clock, any library written in C), and where you told it to (`disable`).
+# (`print`, a logger, a clock, a C library that Dynamo has no rule for), and where you told it to (`disable`).
 #
 # The last line is a surprise worth knowing: `fullgraph=True` does not only check. It also captures `.item()`, as a
-# number that is not known yet.
+# number that is not known yet. `torch._dynamo.config.capture_scalar_outputs = True` does that without `fullgraph`.
 #
 # Something can be worse than a break: a custom operator without a *fake*. You meet it in 3.3.
 
@@ -262,8 +262,8 @@ show(run)
 # %% [markdown]
 # **What happened.** A resume function would have to start in the middle of the loop, and Dynamo cannot do that. It
 # gives the *whole function* up, also the `sin` before. The same holds inside `try`, and inside a `with` of your own.
-# (PyTorch's own `no_grad` and `autocast` can be entered again.) No error, no warning; `explain` says 0 graphs and −1
-# breaks.
+# (PyTorch's own `no_grad` and `autocast` can be entered again.) What the function calls is still compiled by itself. No
+# error, no warning; `explain` says 0 graphs and −1 breaks.
 #
 # So "no breaks" proves nothing. **Count graphs.** That is also why a whole epoch does not belong into one compiled
 # function: one log line in its loop costs you the step.
@@ -388,11 +388,12 @@ def breaking_calls(model, x):
 check("breaks_3")
 
 # %% [markdown]
-# ## 3.3 Five remedies
+# ## 3.3 Six remedies
 #
 # | you have | do |
 # |---|---|
 # | a print, a log line, a metric | *hoist* it: return the value, talk outside |
+# | a print that may wait for the graph's end | `torch._dynamo.config.reorderable_logging_functions.add(print)` |
 # | a choice between values | `torch.where`, `clamp` |
 # | a choice between computations | `torch.cond` (3.4) |
 # | a library call that you need | a custom op with a fake |
@@ -478,8 +479,11 @@ show(run)
 # break that you chose. With `fullgraph=True` the same code raises.
 #
 # Two more doors go *into* the graph. `nonstrict_trace` (in `torch.compiler` from 2.14 on) and the older `allow_in_graph`
-# say: do not read this function, only record what it does to tensors. Its Python runs while tracing, and never again.
-# All of this is in `torch.compiler`, beside `reset`, which `first_call` uses, and `config`.
+# say: do not read this function, only record what it does to tensors. With `aot_eager` and `inductor` its Python runs
+# while tracing, and never again; `backend="eager"` runs it in each call.
+#
+# `disable` and `allow_in_graph` are in `torch.compiler`, beside `reset`, which `first_call` uses, and `config`;
+# `error_on_graph_break` is in `torch._dynamo`.
 
 # %%
 nonstrict_trace = getattr(torch.compiler, "nonstrict_trace", None) or torch._dynamo.nonstrict_trace
@@ -603,7 +607,7 @@ check("breaks_6")
 
 # %%
 def clip_by_factor(x, limit):
-    return (x * (limit / x.norm()).clamp(max=1)).tanh()
+    return (x * (limit / x.norm().clamp(min=limit))).tanh()
 
 def clip_by_cond(x, limit):
     norm = x.norm()
@@ -636,6 +640,20 @@ show(run)
 #
 # `where` and `clamp` compute everything for every element, and choose element by element. `cond` computes one side, and
 # decides once. Try `where` first; take `cond` when a side is expensive.
+#
+# **The trap of `where`.** Both sides are computed, also in backward: an inf on the side that is not taken gives a NaN
+# gradient. Make the input safe first, as `clamp(min=limit)` does: `limit / norm` of a zero x would be inf.
+
+# %% [markdown]
+# **The price of `cond`.** One graph is not one kernel: nothing is fused across a `cond`, and on a GPU the host waits for
+# the predicate. Compare the kernels for an H100; of the four, a call runs three.
+
+# %%
+pretended = []
+for fn in (clip_by_factor, clip_by_cond):
+    run = first_call(torch.compile(fn, backend="eager"), long, limit, on="h100")
+    pretended += run.pretended
+compare(*pretended, ("by factor", "by cond"))
 
 # %% [markdown]
 # **Change one thing.** Ask for gradients, also of a weight that only the closure holds.
@@ -665,8 +683,8 @@ show(run)
 # **What happened.** Backward has a `cond` of its own: choose *backward* above. The gradient of a branch that did not run is
 # zero, also for what it only closes over.
 #
-# **The price: rules.** Both branches are traced, whichever runs, so both must fit into one graph. See what is refused
-# *on your version*.
+# **A second price: rules.** Both branches are traced, whichever runs, so both must fit into one graph. See what is
+# refused *on your version*.
 
 # %%
 def positive(x):
@@ -706,8 +724,9 @@ with torch.no_grad():
 
 # %% [markdown]
 # **What happened.** A branch returns *new* tensors: an input or a view of it is an alias, so `clone` it. Both branches
-# return the same structure and the same dtypes. The predicate is one element. These rules hold without `torch.compile`,
-# too: `cond` always traces its branches.
+# return the same structure and the same dtypes. The predicate is one element. With a tensor as predicate these rules
+# hold in eager, too. A Python bool, such as `len(x) > 4` of a static size, chooses its side at once, and no rule is
+# checked.
 #
 # Older texts forbid more. Shapes may differ (the result then has a size that is not known), one side may be without
 # gradient, and from 2.12 on a branch may change its input where no gradients are recorded. They also import `cond` from
@@ -717,7 +736,8 @@ with torch.no_grad():
 # ### Exercise breaks_7 · Without any branch
 #
 # `clip_rows_slowly` decides for each row. Write it branchless: no `if`, no `cond`, one graph for all inputs. The check
-# looks at both sides of the branch, at a row of zeros, and at gradients.
+# looks at both sides of the branch, at a row of zeros, and at the gradients of all of them: the branch gives a row of
+# zeros a gradient of 1.
 
 # %%
 def clip_rows_slowly(x, limit):
@@ -732,7 +752,7 @@ def clip_rows(x, limit):
     """x [rows, columns]; each row longer than limit (a tensor) scaled down to that length."""
     ### BEGIN SOLUTION
     norms = x.norm(dim=-1, keepdim=True)
-    return x * (limit / norms).clamp(max=1)
+    return x * (limit / norms.clamp(min=limit))
     ### END SOLUTION
 
 # %% check="breaks_7"
@@ -830,6 +850,10 @@ print("x, rounds:", run.result)
 show(run)
 
 # %% [markdown]
+# Where an input requires gradients, ask for `fullgraph=True`, as here. A plain compile shows three graphs instead of
+# one: the backend fails on the loop (GB0219), which then runs in eager.
+
+# %% [markdown]
 # ### Exercise breaks_9 · Until it is good enough
 #
 # Newton's square root, as long as any square is off by more than 0.001. One graph, whatever the number of steps.
@@ -871,7 +895,8 @@ check("breaks_9")
 #
 # - A break ends a graph, lets Python run, and starts another. Results stay right; fusion across it is lost.
 # - `fullgraph=True` while you develop, `explain` and `TORCH_LOGS=graph_breaks` to find, the GB number to look up.
-# - A break in a `for`, `with` or `try` costs the whole function. Count graphs, not breaks.
-# - Hoist what talks. `where` before `cond`. Custom op with a fake for a library, `disable` for what must be Python.
+# - A break in a `for`, a `try` or a `with` of your own costs the whole function. Count graphs, not breaks.
+# - Hoist what talks. `where` before `cond`, with inputs safe for both sides. Custom op with a fake for a library,
+#   `disable` for what must be Python.
 # - `cond`, `while_loop` and `scan` put both sides, and the body, into the graph. Their branches return new tensors of
 #   the same structure and dtype.

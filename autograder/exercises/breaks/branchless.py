@@ -26,7 +26,8 @@ def ask(draw: Draw) -> Values:
     rows, columns, limit = draw.size(4, 8), draw.size(3, 6), draw.number(1.0, 2.0)
     directions = [draw.tensor(rows, columns) for _ in range(3)]
     unit = [x / x.norm(dim=-1, keepdim=True) for x in directions]
-    spread = torch.linspace(0.0, 2.5, rows, device=unit[0].device).unsqueeze(-1)  # of the limit: 0 is a row of zeros
+    # Of the limit: 0 is a row of zeros, and with 2.6 no row is exactly as long as the limit, where the gradient jumps.
+    spread = torch.linspace(0.0, 2.6, rows, device=unit[0].device).unsqueeze(-1)
     return {
         "limit": limit,
         "weights": draw.tensor(rows, columns),
@@ -55,27 +56,33 @@ def probe(answer: Answer, asked: Values) -> Values:
 
 
 def judge(asked: Values, found: Values) -> None:
-    """Values and gradients on both sides, one graph for all inputs, and no cond in it."""
+    """Values and gradients on both sides and at a row of zeros, one graph for all inputs, and no cond in it."""
     for number, (name, x) in enumerate(asked["inputs"].items(), 1):
         label = f"{LABEL}({name}, limit)"
         one = found[name]
         leaf = x.double().requires_grad_()
         want = reference(leaf, asked["limit"])
-        (want * asked["weights"].double()).sum().backward()
+        (gradient,) = torch.autograd.grad((want * asked["weights"].double()).sum(), leaf)
         same_numbers(label, one["result"], want.detach(), x.dtype)
         if number == 1:
             graphs_made(one["run"], label, 1)
             no_break(one["run"], label)
             no_stranger(one["run"], label)
+            if any("cond" in target for target in calls_of(one["run"])):
+                no_cond = "has a cond in its graph", "no branch is wanted here"
+                raise NotYet(LABEL, *no_cond, "Use a number, not a choice.")
         elif one["run"].graphs:
             again = f"made {len(one['run'].graphs)} graphs more"
             raise NotYet(label, again, "one graph serves both sides", "Look at what depends on the values of x.")
-        if number > 1:  # at a row of zeros the norm has no gradient
-            gradient = leaf.grad if leaf.grad is not None else torch.zeros_like(leaf)
-            same_numbers(f"The gradient of {label}", one["gradient"], gradient, x.dtype)
-    targets = calls_of(next(iter(found.values()))["run"])
-    if any("cond" in target for target in targets):
-        raise NotYet(LABEL, "has a cond in its graph", "no branch is wanted here", "Use a number, not a choice.")
+        _same_gradient(f"The gradient of {label}", one["gradient"], gradient, x.dtype)
+
+
+def _same_gradient(label: str, got: object, want: torch.Tensor, dtype: torch.dtype) -> None:
+    """NotYet unless `got` equals `want`; NaN, the trap of this exercise, gets a sentence of its own."""
+    if isinstance(got, torch.Tensor) and bool(got.isnan().any()):
+        look = "Both sides are computed, also in backward: divide by nothing that can be zero."
+        raise NotYet(label, "has NaN in it", "a row of zeros has the gradient of a row that stays as it is", look)
+    same_numbers(label, got, want, dtype)
 
 
 _START = "import torch\n"
@@ -89,7 +96,8 @@ EXERCISE = Exercise(
     hints=(
         "Write down the factor of a long row, and the factor of a short one. Both are numbers between 0 and 1.",
         "All norms at once: x.norm(dim=-1, keepdim=True), shape [rows, 1]. A factor that is 1 changes nothing.",
-        "x * (limit / norms).clamp(max=…). Or torch.where(norms > limit, …, …).",
+        "x * (limit / norms.clamp(min=…)) never divides by zero. limit / 0 is inf and gives a NaN gradient, also "
+        "on the side that torch.where does not take: make the norm safe first, then divide.",
     ),
     known_mistakes=(
         KnownMistake(  # as it was
@@ -140,7 +148,7 @@ def clip_rows(x, limit):
 def clip_rows(x, limit):
     norms = x.norm(dim=-1, keepdim=True)
     if (norms > limit).any():
-        return x * (limit / norms).clamp(max=1)
+        return x * (limit / norms.clamp(min=limit))
     return x
 """,
             "GB0170",
@@ -150,9 +158,27 @@ def clip_rows(x, limit):
             + """
 def clip_rows(x, limit):
     norms = x.detach().norm(dim=-1, keepdim=True)
-    return x * (limit / norms).clamp(max=1)
+    return x * (limit / norms.clamp(min=limit))
 """,
             "The gradient of",
+        ),
+        KnownMistake(  # right values; the factor of a row of zeros is inf before the clamp
+            _START
+            + """
+def clip_rows(x, limit):
+    norms = x.norm(dim=-1, keepdim=True)
+    return x * (limit / norms).clamp(max=1)
+""",
+            "has NaN in it",
+        ),
+        KnownMistake(  # the same on the side that where does not take
+            _START
+            + """
+def clip_rows(x, limit):
+    norms = x.norm(dim=-1, keepdim=True)
+    return torch.where(norms > limit, x * (limit / norms), x)
+""",
+            "has NaN in it",
         ),
         KnownMistake(  # the work hides in a custom operator
             _START
@@ -176,7 +202,7 @@ def clip_rows(x, limit):
 def clip_rows(x, limit):
     norms = x.norm(dim=-1, keepdim=True)
     return torch.cond(
-        (norms > limit).any(), lambda x, n: x * (limit / n).clamp(max=1), lambda x, n: x.clone(), (x, norms)
+        (norms > limit).any(), lambda x, n: x * (limit / n.clamp(min=limit)), lambda x, n: x.clone(), (x, norms)
     )
 """,
             "has a cond",
@@ -199,7 +225,8 @@ def clip_rows(x, limit):
         + """
 def clip_rows(x, limit):
     norms = x.norm(dim=-1, keepdim=True)
-    return torch.where(norms > limit, x * (limit / norms), x)
+    long = norms > limit
+    return torch.where(long, x * (limit / torch.where(long, norms, 1)), x)
 """,
         _START
         + """
