@@ -173,8 +173,10 @@ show(run)
 # %% [markdown]
 # **What happened.** Both captured the same graph. But `torch.compile(model)` returned another object, an
 # `OptimizedModule` that holds yours as `_orig_mod`, and that name gets into every key of `state_dict()`.
-# `model.compile()` changed your model itself: same object, same keys. It compiles the call of the module, and that
-# includes hooks. For your own modules, prefer it.
+# `model.compile()` changed your model itself: same object, same keys. For your own modules, prefer it.
+#
+# It compiles the call of the module, and that includes hooks. But in both forms a hook of the model itself becomes a
+# graph of its own, and no break is reported. Compile a function that calls the model, and one graph holds both.
 
 # %% [markdown]
 # **Change one thing.** The same layers, put together with `nn.Sequential` instead of a class of your own.
@@ -200,7 +202,8 @@ show(run)
 # the in-place form therefore compiles *nothing* on a built-in module, without a word; 2.14 mended it. The table above
 # says what your version does.
 #
-# No attribute and no missing error tells you whether something was compiled. A captured graph does.
+# No attribute and no missing error tells you whether something was compiled. A captured graph does. (From torch 2.13 on,
+# `fullgraph=True`, lesson 3, also raises if Dynamo skipped everything.)
 
 # %% [markdown]
 # ### Exercise basic_2 · Did it compile?
@@ -222,7 +225,8 @@ check("basic_2")
 # ### Exercise basic_3 · A checkpoint that survives
 #
 # Your colleague saves from a wrapped model, you load into one compiled in place, next year somebody compiles single
-# blocks. Write a loader that does not care. A weight that is really missing must still raise.
+# blocks. Write a loader that does not care. A weight that is really missing must still raise; a key too many
+# may be ignored.
 
 # %% exercise="basic_3"
 def load_checkpoint(model, state):
@@ -417,8 +421,8 @@ show(runs[0])
 # %% [markdown]
 # **What happened.** One graph holds the forward pass and the loss; AOTAutograd made its backward graph at the same
 # time. The second holds the optimizer's update of *all* parameters. `zero_grad()` and the call of `backward()` stay
-# in Python, where they compute next to nothing: PyTorch breaks there on purpose. (A *frame* without a graph: Dynamo
-# looked at it and found nothing to compute.)
+# in Python: PyTorch breaks there on purpose. Only the call is Python; the compiled backward graph runs inside it. (A
+# *frame* without a graph: Dynamo looked at it and found nothing to compute.)
 #
 # The next batches found everything compiled. That is the right boundary: the step inside, the loop, the data and the
 # logging outside.
@@ -542,7 +546,7 @@ print(f"{'my backend':12} {mine[0]:13.1e} {mine[1]:10.1e}")
 # rounds once, at the end. So "the same result" means: the same up to rounding, and often nearer to the truth. Never
 # compare compiled with eager by `==`; compare both with float64, as each check here does.
 #
-# `backend="eager"` captures and compiles nothing: it tells you whether Dynamo or a later stage is to blame.
+# `backend="eager"` captures the graph but compiles nothing: it tells you whether Dynamo or a later stage is to blame.
 
 # %% [markdown]
 # **Change one thing.** Add dropout, and give both the same seed.
@@ -604,7 +608,7 @@ check("basic_7")
 # ## Take away
 #
 # - `torch.compile(f)` returns a compiled function; what it calls is taken into the same graph.
-# - Count graphs. Zero is silent.
+# - Count graphs. Zero is silent, unless you ask for `fullgraph=True` (torch 2.13 on).
 # - In place, `model.compile()`, keeps the names of your weights. Built-in modules: measure.
 # - Compile the step, not the loop.
 # - Dynamo captures, AOTAutograd differentiates and decomposes, Inductor fuses.

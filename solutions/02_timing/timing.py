@@ -109,8 +109,9 @@ check("timing_1")
 # %% [markdown]
 # ## 2.2 What does the first call cost?
 #
-# **The case.** `shift`, compiled by Inductor. `fresh_cache()` is an empty cache folder: as on a machine that never
-# compiled it. `torch.compiler.reset()` makes this process forget; it leaves the folder alone.
+# **The case.** `shift`, compiled by Inductor. `fresh_cache()` gives it an empty cache folder. `torch.compiler.reset()`
+# makes this process forget; it leaves the folder alone. (`dynamic=False`: one kernel for each size. By default a second
+# size gets a more general one, lesson 4.)
 #
 # Here is the wait: ten seconds or more, because a C++ compiler runs on the CPU. `once` keeps what was measured.
 
@@ -125,12 +126,13 @@ fast_shift = torch.compile(shift, dynamic=False)
 @functools.cache
 def once():
     runs = {}
-    with fresh_cache():
-        for name in ("cold", "forgotten", "warm"):
-            if name != "warm":
-                torch.compiler.reset()
-            with observe(caches="use") as runs[name]:
-                fast_shift(x)
+    for names in (("cold",), ("new folder", "forgotten", "warm")):
+        with fresh_cache():
+            for name in names:
+                if name != "warm":
+                    torch.compiler.reset()
+                with observe(caches="use") as runs[name]:
+                    fast_shift(x)
     return runs
 
 # %%
@@ -146,7 +148,7 @@ predict("torch.compiler.reset(), then call again. How long does that take?", cho
 for name, run in once().items():
     call = run.calls[0]
     found = run.compiles[0].caches.get("fx_graph") if run.compiles else "not asked"
-    print(f"{name:9} {call.seconds:8.3f} s   {call.outcome:13}   cache of graphs: {found}")
+    print(f"{name:10} {call.seconds:8.3f} s   {call.outcome:13}   cache of graphs: {found}")
 road(once()["cold"])
 
 # %% [markdown]
@@ -154,8 +156,13 @@ road(once()["cold"])
 # captures, AOTAutograd and Inductor rewrite, and *kernel compilers* make machine code: Triton and `ptxas` for GPUs, for
 # CPUs a C++ compiler, which takes longest. After the reset Dynamo captured again, but the code for the graph was found
 # in the folder: a *warm start*. The last call compiled nothing. It checked its guards and ran.
+
+# %% [markdown]
+# The *new folder* was empty, too: the cache missed, and all was compiled again. Yet it took a fraction of *cold*,
+# because the first compile of a process also sets the compiler up, once.
 #
-# So a benchmark of "compile time" without `fresh_cache()` measures a folder.
+# So a true cold start is a new process *and* an empty folder. Say of each compile time which of the two it had. Without
+# `fresh_cache()` you measure a folder.
 
 # %% [markdown]
 # **Change one thing.** Other first calls, each in a new process on the H200. `cached` finds the folder that `cold`
@@ -175,6 +182,9 @@ for name in ("eager", "cold", "cached", "CUDA graph"):
 #
 # After that, times still scatter: other programs, clock speeds, caches. A *mean* follows each disturbed call. The
 # *median* does not, and the *middle half* of the samples tells how far they spread. `measure` does all of this.
+#
+# Outside this course, take PyTorch's own `torch.utils.benchmark.Timer` (synchronizes, warms up), Triton's
+# `triton.testing.do_bench` (CUDA events, clears the L2 cache), and `torch.profiler` for single kernels.
 
 # %%
 eager, fast = measure(shift, x), measure(fast_shift, x)
@@ -183,7 +193,7 @@ time_plot(eager, fast)
 # %% [markdown]
 # ### Exercise timing_2 · Median and spread
 #
-# Write the core of `measure`. About a quarter of the calls in the check are disturbed by another program.
+# Write the core of `measure`. Up to a fifth of the calls in the check are disturbed by another program.
 
 # %% exercise="timing_2"
 def steady_time(fn, clock, warmup=3, repeats=20):
@@ -440,7 +450,7 @@ lane_plot(lanes, "clockwork: 5 µs a launch, 30 µs a kernel, 200 µs to compile
 # %% [markdown]
 # **What happened.** Look at what lies between the two black lines of each. *a* has the compile in it. *b* stopped the
 # clock while the device was busy. *c* looks fine, but reads the same batch again: on a real GPU it comes from the
-# cache the second time. *d* computes nothing: its function returns nothing, so the compiler left the work out.
+# cache the second time, if it fits. *d* computes nothing: its function returns nothing, so the compiler left the work out.
 #
 # The last one is no joke. Ask AOTAutograd:
 
@@ -558,7 +568,8 @@ check("timing_6")
 # ## Take away
 #
 # - A GPU call is back before it is done. Synchronize, or use events.
-# - First calls are a cost of their own: note them, and keep them out of the median. `reset()` is no cold start.
+# - First calls are a cost of their own: note them, and keep them out of the median. A cold start is a new process with an
+#   empty cache.
 # - Fusion saves bytes: three operations, three times at most. A copy is the limit; Python may be one, too.
 # - Compare in interleaved pairs, with an interval. No answer is an answer.
 # - Compiling pays after *first call ÷ gain per call* calls.

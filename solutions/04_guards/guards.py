@@ -183,6 +183,20 @@ strips(ways, labels=SIZES)
 # other rules, so other code is right for it. That is why an open size starts at 2.
 
 # %% [markdown]
+# **Change one thing.** Begin with a square: 6 rows of 6 numbers.
+
+# %%
+square = {"dynamic=True": calls(soften, *map(rows, (6, 7, 8)), dynamic=True)}
+square["mark_dynamic(x, 0)"] = calls(soften, marked(6), rows(7), rows(8))
+strips(square, labels=(6, 7, 8))
+print("refused by:", square["dynamic=True"].calls[1].refusals[0].expression)
+
+# %% [markdown]
+# **What happened.** Open sizes that are equal in the first call get one symbol, *duck sizing*, and a guard that they
+# stay equal. So `dynamic=True` compiles a square for squares only, and once more for the rest. With one dimension
+# marked, the other size is a constant, and the symbol stands for the rows alone.
+
+# %% [markdown]
 # **Change one thing.** Put a line into the function that wants to know the number.
 
 # %%
@@ -216,8 +230,9 @@ guard_tree(run)
 # constant there: *specialized*. `mark_dynamic` is a promise, and Dynamo raises if your code breaks it;
 # `maybe_mark_dynamic` gives in, and the symbol tells the line.
 #
-# A comparison with `<` only narrows the range. A loop over `range(len(x))` is unrolled, so it specializes. (In guards
-# `L['x']` is the local variable x, and `G['RATE']` a global.)
+# A comparison with `<` only narrows the range; but if you gave `min=` and `max=`, that range is the promise, and
+# narrowing it raises, too. A loop over `range(len(x))` is unrolled, so it specializes. (In guards `L['x']` is the local
+# variable x, and `G['RATE']` a global.)
 
 # %% [markdown]
 # ### Exercise guards_2 · One compile, one row included
@@ -232,10 +247,12 @@ def one_for_all(fn):
     Use backend="aot_eager".
     """
     ### BEGIN SOLUTION
-    fast = torch.compile(fn, backend="aot_eager", dynamic=True)
+    fast = torch.compile(fn, backend="aot_eager")
 
     def serve(x):
-        return fast(torch.cat([x, x]))[:1] if len(x) == 1 else fast(x)
+        several = torch.cat([x, x]) if len(x) == 1 else x
+        mark_dynamic(several, 0)
+        return fast(several)[: len(x)]
 
     return serve
     ### END SOLUTION
@@ -359,7 +376,7 @@ for kind in torch.optim.SGD, torch.optim.Adam:
 
 # %%
 predict(
-    "A value that changes at every call. Which kind costs a compile each time, for ever?",
+    "An argument that changes at every call. Which kind costs a compile each time?",
     ["an int argument", "a float argument", "a string argument", "none of them"],
     lambda: {"int": "an int argument", "float": "a float argument", "string": "a string argument"}[
         max(("int", "float", "string"), key=lambda kind: len(met[kind].compiles))
@@ -374,16 +391,23 @@ strips(met, cures=cured)
 #
 # - **A few values, then quiet**: dtype, stride, `requires_grad`, grad mode, train/eval. One entry each: decide for one
 #   at the door, or warm up all.
-# - **Opened at the second value**: sizes, int and float arguments. Two compiles.
-# - **Never opened**: strings, lengths of lists, globals, ints of a module. A compile each time. Make it a tensor.
+# - **Opened at the second value**: sizes, int and float arguments that the graph computes with, as in `x * k`. Two
+#   compiles.
+# - **Never opened**: strings, lengths of lists, int globals, ints of a module. A compile for each new value. Make it a
+#   tensor.
+
+# %% [markdown]
+# An argument can be on either side: what counts is its use. Where an operator wants a plain number (a float in
+# `clamp`, `lerp`, `dropout`), or Python does (`range(k)`), each value is compiled in. Float globals and floats of a
+# module are opened, as arguments are.
 #
-# The learning rate shows the line between them. Adam computes with it, so it is opened. SGD hands it on as `alpha=`,
+# The learning rate shows the line. Adam computes with it, so it is opened. SGD hands it on as `alpha=`,
 # where only a plain number fits, so each value is compiled in. A tensor cures both.
 
 # %% [markdown]
 # ### Exercise guards_4 · Three cures
 #
-# A counter, a string, a list: each of these compiles at every call. Give back three callables that compute the same.
+# A counter, a string, a list: each of these compiles for every new value. Give back three callables that compute the same.
 
 # %%
 class Faded(nn.Module):
@@ -588,8 +612,9 @@ strips(caches, labels=[f"token {n}" for n in range(1, 8)])
 
 # %% [markdown]
 # **What happened.** A growing cache is a size that opens: two compiles, but a new shape at each token, which no CUDA
-# graph can replay (lesson 5). A fixed cache with an int as its place is worse: in `keys[:, place]` the number is
-# compiled in. With a tensor as its place, everything stays as it was at the first token.
+# graph can replay (lesson 5). A fixed cache with an int as its place is worse: in `keys[:, place] = …` the number is
+# compiled in. (As a slice, `keys[:, place:place + 1] = …`, it is opened: two compiles.) With a tensor as its place,
+# everything stays as it was at the first token.
 
 # %% [markdown]
 # ### Exercise guards_7 · Never after warm-up

@@ -30,13 +30,12 @@ def row_wise(kind: str, scale: float) -> Callable[[torch.Tensor], Any]:
 
 
 def ask(draw: Draw) -> Values:
-    """A row-wise function, and inputs of 1 to 64 rows: one of them has a single row."""
-    # never as many rows as columns: with dynamic=True both would get one symbol, and a guard that they are equal
+    """A row-wise function, and inputs of 1 to 64 rows: a square one first, and one with a single row."""
     sizes = sorted({draw.size(WIDTH + 1, 60) for _ in range(7)} | {1, 64}, key=lambda _: draw.size(0, 10**6))
     return {
         "kind": draw.choice(("squashed", "normed", "shared")),
         "scale": draw.number(0.5, 2.0),
-        "inputs": [draw.tensor(size, WIDTH) for size in sizes],
+        "inputs": [draw.tensor(size, WIDTH) for size in (WIDTH, *sizes)],
     }
 
 
@@ -75,8 +74,8 @@ EXERCISE = Exercise(
         "Observe a few calls of your serve(x), of 5, 1 and 9 rows, and draw timeline(run). Which one compiled again?",
         "An open size serves from 2 on. A single row needs an entry of its own, unless it never reaches the compiled "
         "function as a single row.",
-        "Compile with dynamic=True. In serve(x), if there is one row, call the compiled function on that row twice, "
-        "torch.cat([x, x]), and return the first row of the result.",
+        "In serve(x), if there is one row, take that row twice, torch.cat([x, x]). Mark dimension 0 of what you have, "
+        "mark_dynamic(…, 0), call the compiled function on it, and return the first len(x) rows of the result.",
     ),
     known_mistakes=(
         KnownMistake(
@@ -84,6 +83,15 @@ EXERCISE = Exercise(
         ),
         KnownMistake(
             _START + "def one_for_all(fn):\n    return torch.compile(fn, backend='aot_eager', dynamic=True)\n",
+            "compiled 3 times",
+        ),
+        KnownMistake(  # right but for the square, whose sizes share a symbol
+            _START
+            + """
+def one_for_all(fn):
+    fast = torch.compile(fn, backend="aot_eager", dynamic=True)
+    return lambda x: fast(torch.cat([x, x]))[:1] if len(x) == 1 else fast(x)
+""",
             "compiled 2 times",
         ),
         KnownMistake(
