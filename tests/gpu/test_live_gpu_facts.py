@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from compilescope import observe, on_ranks
 from compilescope.facts import Run
@@ -175,3 +176,15 @@ def test_a_tensor_of_the_gpu_goes_along_to_ranks():
     for result in ranks.results:
         assert result["device"] == ("cuda" if ranks.backend == "nccl" else "cpu")
         assert torch.equal(result["twice"], torch.arange(3.0) * 2)
+
+
+def test_a_rank_over_nccl_knows_how_many_numbers_each_collective_moved():
+    def work():
+        dist.all_reduce(torch.ones(7, 3))
+        dist.all_gather_into_tensor(torch.empty(8), torch.ones(8))
+        dist.reduce_scatter_tensor(torch.empty(8), torch.ones(8))
+
+    ranks = on_ranks(work, world=1)
+    assert ranks.backend == "nccl"
+    sizes = [("all_reduce", 21), ("all_gather", 8), ("reduce_scatter", 8)]
+    assert [(one.name, one.elements) for one in ranks[0].flow] == sizes
