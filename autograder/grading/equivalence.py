@@ -61,6 +61,7 @@ OPEN: Mapping[str, tuple[Open, ...]] = {
     "dist_4": (Open(("results.*.raised",), "With which exception it refuses a state that lacks a weight."),),
     "guards_5": (Open(("runs.*",), "Whether the update goes weight by weight or over all of them at once."),),
     "guards_7": (Open(("warm",), "With which sizes it warms up; every request must hit what that compiled."),),
+    "guards_2": (Open(("run",), "With which backend that compiles; numbers, compiles and operations are judged."),),
     "regional_6": (Open(("found.*.run",), "With which backend that compiles; operations and calls are judged."),),
     "capstone_5": (Open(("models.*.run",), "With which backend that compiles; numbers and keys are judged."),),
     "breaks_7": (
