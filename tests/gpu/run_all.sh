@@ -104,7 +104,9 @@ anew() { # FILE [OPTION...]: the table of modes, beside what is in FILE
 modes() { anew assets/recorded/modes.json; }
 
 networks() {
-  anew "$OUT/recorded/modes.json" \
+  local known=$OUT/recorded/modes.json
+  [ -f "$known" ] || known=assets/recorded/modes.json
+  anew "$known" \
     --only "pointwise chain" "small network" "changing batch" "mutated input" "fp32 highest" "fp32 high" "fp32 medium" bf16
   which_moved
 }
