@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 TORCH_VERSION := $(shell sed -n 's/^torch==//p' requirements/constraints.txt)
 UV := uv==0.13.9
 
-.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat solved grade-quality grade-parity canaries record gpu-bundle gpu-test
+.PHONY: help lab test quick lint build check lock clean matrix bytecode repeat solved grade-quality grade-parity canaries draws record gpu-bundle gpu-test
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1:/p' $(MAKEFILE_LIST) | sort
@@ -82,6 +82,9 @@ grade-parity: $(VENV)/.test  ## 36 honest submissions by grade and by nbgrader a
 
 canaries: $(VENV)/.test  ## every known mistake and right answer after each right answer: tests/grading/canaries.md (CANARIES="02_timing")
 	$(BIN)/python tests/canaries.py $(CANARIES)
+
+draws: $(VENV)/.test  ## every known mistake and right answer on rare draws of inputs: tests/draws.md (DRAWS="capstone_3")
+	$(BIN)/python tests/draws.py $(DRAWS)
 
 lock:  ## resolve requirements/*.lock anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \

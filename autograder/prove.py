@@ -22,7 +22,7 @@ from autograder.budgets import (
 )
 from autograder.build import Lesson, build, learner_text, lesson_named, lessons, solved_notebook
 from autograder.errors import CourseError
-from autograder.exercise import Exercise, KnownMistake
+from autograder.exercise import Draw, Exercise, KnownMistake
 from autograder.exercises import everything, of_lesson
 from autograder.judge import Verdict, judge, namespace_of
 
@@ -152,34 +152,38 @@ def registry_problems(lesson: Lesson) -> Iterator[str]:
             yield f"{exercise.name}: its known mistakes all get the same sentence."
 
 
-def _judged(exercise: Exercise, code: str, title: str) -> Verdict | str:
+def _judged(exercise: Exercise, code: str, title: str, draw: Draw) -> Verdict | str:
     try:
-        return judge(exercise, namespace_of(code, title))
+        return judge(exercise, namespace_of(code, title), draw)
     except Exception as error:
         return f"{exercise.name}: {title} does not even run: {type(error).__name__}: {error}"
 
 
 def mistake_problems(exercise: Exercise, mistake: KnownMistake) -> Iterator[str]:
-    """A known mistake loses its points and gets its own sentence."""
-    verdict = _judged(exercise, mistake.code, "mistake")
+    """A known mistake loses its points and gets its own sentence; a problem names its draw, to be made again."""
+    draw = Draw.fresh(exercise.name)
+    verdict = _judged(exercise, mistake.code, "mistake", draw)
     first = mistake.code.strip().splitlines()[-1].strip()
     if isinstance(verdict, str):
         yield verdict
     elif verdict.passed:
-        yield f"{exercise.name}: this known mistake passes: {first}"
+        yield f"{exercise.name}: this known mistake passes on Draw({draw.seed}): {first}"
     elif mistake.says not in verdict.sentence:
-        yield f"{exercise.name}: the mistake ({first}) must be told {mistake.says!r}; it is told: {verdict.sentence}"
+        told = f"it is told on Draw({draw.seed}): {verdict.sentence}"
+        yield f"{exercise.name}: the mistake ({first}) must be told {mistake.says!r}; {told}"
     elif (count := words(verdict.sentence)) > FEEDBACK_WORDS:
         yield f"{exercise.name}: feedback of {count} words, at most {FEEDBACK_WORDS}: {verdict.sentence}"
 
 
 def alternative_problems(exercise: Exercise, code: str) -> Iterator[str]:
     """Another right answer passes with full points."""
-    verdict = _judged(exercise, code, "alternative")
+    draw = Draw.fresh(exercise.name)
+    verdict = _judged(exercise, code, "alternative", draw)
     if isinstance(verdict, str):
         yield verdict
     elif not verdict.passed:
-        yield f"{exercise.name}: this right answer is refused: {code.strip().splitlines()[-1]}: {verdict.sentence}"
+        last = code.strip().splitlines()[-1]
+        yield f"{exercise.name}: this right answer is refused on Draw({draw.seed}): {last}: {verdict.sentence}"
 
 
 def exercise_problems(proof: Proof, lesson: Lesson) -> Iterator[str]:

@@ -82,9 +82,8 @@ def letters_drawn(draw: Draw, rows: int, length: int) -> torch.Tensor:
 
 
 def stream_drawn(draw: Draw) -> list[torch.Tensor]:
-    """Letters in seven shapes; the first two differ in both sizes, so that both are opened."""
-    spans = [(9, 13), (20, 30), *[(2, 60)] * 4, (58, 63)]
-    lengths = [draw.size(*span) for span in spans]
+    """Letters of seven lengths; the first two shapes differ in both sizes, so that both are opened."""
+    lengths = draw.sizes((9, 13), (20, 30), *[(2, 60)] * 4, (58, 63))
     rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
     return [letters_drawn(draw, *shape) for shape in zip(rows, lengths, strict=True)]
 
