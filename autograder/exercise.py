@@ -60,20 +60,6 @@ class Draw:
         """A dimension between `low` and `high`, both included."""
         return self._random.randint(low, high)
 
-    def sizes(self, *spans: tuple[int, int]) -> list[int]:
-        """A dimension from each of `spans`, no two alike: whoever counts compiles by sizes must not meet one twice.
-
-        ValueError where those before leave nothing of a span.
-        """
-        found: list[int] = []
-        for low, high in spans:
-            if set(range(low, high + 1)) <= set(found):
-                raise ValueError(f"no size from {low} to {high} is left beside {found}")
-            while (size := self.size(low, high)) in found:
-                pass
-            found.append(size)
-        return found
-
     def choice(self, options: Sequence[T]) -> T:
         """One of `options`."""
         return self._random.choice(options)

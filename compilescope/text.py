@@ -29,6 +29,7 @@ _IDENTITY = ("ID_MATCH", "TYPE_MATCH", "DICT_VERSION", "DIMENSION_DYNAMIC_MARKIN
 _CHECK_TENSOR = re.compile(r"^check_tensor\(.*?torch\.(\w+), device=.*?requires_grad=(\w+), size=(\[.*?\])")
 _PART_OF_MODULE = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
 _LONG_FLOAT = re.compile(r"\b\d+\.\d{6,}\b")
+_ALIKE = re.compile(r"^duck sizing .* same size (\d+)$")
 _MOST = 8
 """A list longer than this is cut, and says so."""
 
@@ -93,6 +94,9 @@ def _told(refusal: Refusal) -> str:
     if refusal.expression.startswith("tensor ") and refusal.expected is not None:
         what = refusal.expression.partition(". expected")[0].removeprefix("tensor ")
         return f"{what}: compiled for {refusal.expected}, now {refusal.actual}"
+    if (both := _ALIKE.search(refusal.hint)) and refusal.actual is not None:
+        compiled_in = f"{refusal.expression} was compiled in (both were {both[1]})"
+        return f"{compiled_in}, and {refusal.subject} is {refusal.actual} now"
     if refusal.expected is not None and refusal.actual is not None:
         return f"{refusal.subject} was {refusal.expected} when it was compiled, and is {refusal.actual} now"
     if refusal.expression[:1].isdigit() and refusal.actual is not None:

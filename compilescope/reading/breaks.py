@@ -87,7 +87,8 @@ def _refusal(item: str) -> Refusal:
     source = learners_line(read_stack(rest))
     if source is None and match["file"]:
         source = Source(match["file"], int(match["line"]), match["function"], match["code"])
-    return dataclasses.replace(make_refusal(match["id"], match["guard"].strip(), source), hint=_hint(match["hint"]))
+    refusal = make_refusal(match["id"], match["guard"].strip(), source)
+    return dataclasses.replace(refusal, hint=_hint(match["hint"]) or refusal.hint)
 
 
 _MISMATCH = re.compile(
@@ -100,6 +101,8 @@ _PLAIN_MISMATCH = re.compile(r"^tensor '(?P<subject>[^']+)' (?P<what>.+)$")
 _STATE = re.compile(r"^GLOBAL_STATE changed: (?P<subject>\w+)")
 _MADE_BY = re.compile(r"\s+# \(.*$")
 """torch's remark on which of its own lines made a guard, or that it does not know."""
+_EQUAL_AT_FIRST = re.compile(r"\s+# (?P<hint>duck sizing .+?)(?: \(.*)?$")
+"""torch's remark on a guard that two sizes are equal, because they were when it was compiled; then an option for it."""
 _BOUND = re.compile(r"^\d+ <=? (?P<subject>\S+\]|\w+)(?: <=? \d+)?$")
 """``2 <= x.size()[0]``, ``2 <= x.size()[0] <= 64``: a range, not a value that was compiled in."""
 _COMPARISON = re.compile(r"^(?P<subject>.+?) (?:==|is|<=|>=|<|>|!=) (?P<expected>.+)$")
@@ -120,7 +123,7 @@ def read_guard_failure(compile_id: str, text: str) -> Refusal:
         return make_refusal(compile_id, first.strip())
     source = Source(match["file"], int(match["line"]), match["function"], match["code"])
     refusal = make_refusal(compile_id, first[: match.start()].strip(), source)
-    return dataclasses.replace(refusal, hint=_hint(match["hint"]))
+    return dataclasses.replace(refusal, hint=_hint(match["hint"]) or refusal.hint)
 
 
 def _hint(text: str | None) -> str:
@@ -141,6 +144,9 @@ def make_refusal(compile_id: str, expression: str, source: Source | None = None,
         return Refusal(compile_id, expression, match["subject"], None, actual, source)
     if match := _BOUND.match(expression):
         return Refusal(compile_id, expression, match["subject"], None, actual, source)
+    hint = ""
+    if match := _EQUAL_AT_FIRST.search(expression):
+        expression, hint = expression[: match.start()], match["hint"]
     if match := _COMPARISON.match(expression):
-        return Refusal(compile_id, expression, match["subject"], match["expected"], actual, source)
+        return Refusal(compile_id, expression, match["subject"], match["expected"], actual, source, hint)
     return Refusal(compile_id, expression, "", None, actual, source)

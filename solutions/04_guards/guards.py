@@ -188,7 +188,7 @@ strips(ways, labels=SIZES)
 # %%
 square = {"dynamic=True": calls(soften, *map(rows, (6, 7, 8)), dynamic=True)}
 square["mark_dynamic(x, 0)"] = calls(soften, marked(6), rows(7), rows(8))
-print("7 rows are refused by:", square["dynamic=True"].calls[1].refusals[0].expression.partition("#")[0])
+print("7 rows are refused by:", square["dynamic=True"].calls[1].refusals[0].expression)
 strips(square, labels=(6, 7, 8))
 
 # %% [markdown]

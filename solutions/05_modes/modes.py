@@ -102,9 +102,8 @@ mode_frontier(modes, "decode")
 
 # %%
 for trial in modes.of("decode"):
-    if trial.launches:
-        print(f"{trial.mode:27} {trial.kernels:4.0f} kernels   {trial.launches:4.0f} launches   "
-              f"{trial.steady_us:6.0f} µs a call")
+    print(f"{trial.mode:27} {trial.kernels:4.0f} kernels   {trial.launches:4.0f} launches   "
+          f"{trial.steady_us:6.0f} µs a call")
 
 # %% [markdown]
 # **Read it.** With batch 1 the kernels are tiny. What takes time is the CPU that launches each of them, so a mode that

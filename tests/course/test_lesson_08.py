@@ -58,6 +58,7 @@ def test_the_first_two_shapes_of_a_stream_differ_in_both_sizes(seed):
         assert first[1] != second[1]
         assert all(min(shape) >= 2 and shape[1] <= 64 for shape in (first, second, *others))
         assert first[0] != first[1]
+        assert len({length for _, length in (first, second, *others)}) == 7, "each length is new to a cache of masks"
 
 
 def test_a_class_that_draws_more_numbers_than_the_model_has_the_weights_of_the_model():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from compilescope import observe
+from compilescope.text import describe_refusal
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +87,17 @@ def test_a_changed_module_attribute_is_refused_with_both_values_and_a_hint():
     refusal = run.calls[1].refusals[0]
     assert (refusal.subject, refusal.expected, refusal.actual) == ("self.step", "0", "7")
     assert "nn.Module" in refusal.hint
+
+
+def test_two_sizes_that_were_alike_are_told_as_such_without_an_option_of_torch():
+    compiled = torch.compile(times, backend="eager", dynamic=True)
+    with observe() as run:
+        compiled(torch.ones(5, 5), 2)
+        compiled(torch.ones(6, 7), 2)
+    refusal = run.calls[1].refusals[0]
+    assert (refusal.expression, refusal.actual) == ("x.size()[1] == x.size()[0]", "7")
+    told = "x.size()[1] == x.size()[0] was compiled in (both were 5), and x.size()[1] is 7 now"
+    assert describe_refusal(refusal) == told
 
 
 def test_past_the_limit_a_call_gives_up_and_says_which_guards_refused():

@@ -83,7 +83,11 @@ def letters_drawn(draw: Draw, rows: int, length: int) -> torch.Tensor:
 
 def stream_drawn(draw: Draw) -> list[torch.Tensor]:
     """Letters of seven lengths; the first two shapes differ in both sizes, so that both are opened."""
-    lengths = draw.sizes((9, 13), (20, 30), *[(2, 60)] * 4, (58, 63))
+    lengths: list[int] = []
+    for span in ((9, 13), (20, 30), *[(2, 60)] * 4, (58, 63)):
+        while (length := draw.size(*span)) in lengths:
+            pass  # a length met twice finds what was made for it: a cache of masks would not compile again
+        lengths.append(length)
     rows = [draw.size(2, 4), draw.size(5, 7), *(draw.size(2, 8) for _ in range(5))]
     return [letters_drawn(draw, *shape) for shape in zip(rows, lengths, strict=True)]
 
