@@ -94,9 +94,8 @@ def _told(refusal: Refusal) -> str:
     if refusal.expression.startswith("tensor ") and refusal.expected is not None:
         what = refusal.expression.partition(". expected")[0].removeprefix("tensor ")
         return f"{what}: compiled for {refusal.expected}, now {refusal.actual}"
-    if (both := _ALIKE.search(refusal.hint)) and refusal.actual is not None:
-        compiled_in = f"{refusal.expression} was compiled in (both were {both[1]})"
-        return f"{compiled_in}, and {refusal.subject} is {refusal.actual} now"
+    if both := _ALIKE.search(refusal.hint):
+        return f"{refusal.expression} was compiled in (both were {both[1]}), and they differ now"
     if refusal.expected is not None and refusal.actual is not None:
         return f"{refusal.subject} was {refusal.expected} when it was compiled, and is {refusal.actual} now"
     if refusal.expression[:1].isdigit() and refusal.actual is not None:
