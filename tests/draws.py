@@ -25,6 +25,7 @@ from pathlib import Path
 
 from autograder.exercise import Draw, Exercise, KnownMistake
 from autograder.exercises import everything
+from autograder.grading.referee import with_own_operators
 from autograder.judge import judge, namespace_of
 
 TABLE = Path(__file__).with_name("draws.md")
@@ -110,7 +111,10 @@ def sweep(exercise: Exercise, enough: Callable[[Swept], bool]) -> Swept:
     found = Swept(exercise.name, len(programs), date=str(datetime.date.today()))
     for which, seed, forced in draws(exercise, len(programs), found):
         program = programs[which]
-        verdict = judge(exercise, namespace_of(program.code), Forced(seed, forced))
+        code = with_own_operators(
+            program.code, f"in_{found.purposely}_{found.randomly}"
+        )  # a process has each name once
+        verdict = judge(exercise, namespace_of(code), Forced(seed, forced))
         if verdict.passed != (program in right) or program.says not in verdict.sentence:
             kind = f"mistake {which}" if program not in right else f"alternative {which - len(programs) + len(right)}"
             found.odd.append(f"{exercise.name}, {kind}, Forced({seed}, {forced}): {verdict.sentence}")

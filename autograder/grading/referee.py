@@ -202,8 +202,8 @@ def canary_in(job: Job, question: Question, code: str, must_pass: bool) -> str:
     return f"After the cells of this submission {which} in {question.exercise.name}: {sentence}"[:400]
 
 
-def with_own_operators(code: str) -> str:
-    """The program with other namespaces for the operators that it registers: an answer may have taken those names."""
+def with_own_operators(code: str, mark: str = "of_ours") -> str:
+    """The program with other namespaces, ending in `mark`, for its operators: an answer may have taken those names."""
     for space in set(_NAMESPACE.findall(code)):
-        code = re.sub(rf"""(?<=["'])({space})(?=::|["'])|(?<=torch\.ops\.){space}\b""", f"{space}_of_ours", code)
+        code = re.sub(rf"""(?<=["'])({space})(?=::|["'])|(?<=torch\.ops\.){space}\b""", f"{space}_{mark}", code)
     return code
