@@ -1,8 +1,7 @@
-"""What the tests share: one compile cache, and a skip that says what it leaves untested."""
+"""What the tests share: one compile cache, and torch as it was."""
 
 import logging
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -11,17 +10,6 @@ import pytest
 
 # One cache for all tests that do not measure cold starts: a first Inductor compile costs about 10 s, a warm one 1 s.
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(tempfile.gettempdir()) / "inside-torch-compile-tests"))
-
-
-def require(program: str, untested: str) -> str:
-    """Path of `program`; without it skips, saying what stays untested, or fails where COURSE_REQUIRE_ALL=1."""
-    path = shutil.which(program)
-    if path:
-        return path
-    sentence = f"{program} is not installed: {untested} was not tested."
-    if os.environ.get("COURSE_REQUIRE_ALL") == "1":
-        pytest.fail(sentence)
-    pytest.skip(sentence)
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """A real browser for the tests: Debian's Chromium with every outside host blocked, and a JupyterLab of its own."""
 
-import importlib.util
 import os
 import secrets
 import socket
@@ -12,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from untested import require
 
 ROOT = Path(__file__).resolve().parents[2]
 ARTIFACTS = ROOT / "artifacts" / "browser"
@@ -28,17 +28,10 @@ FLAGS = [
 LOCAL = ("http://127.0.0.1", "ws://127.0.0.1", "file:", "data:", "blob:", "about:")
 
 
-def _require(program, untested):
-    spec = importlib.util.spec_from_file_location("shared_conftest", ROOT / "tests" / "conftest.py")
-    shared = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(shared)
-    return shared.require(program, untested)
-
-
 @pytest.fixture(scope="session")
 def chromium():
     """The running browser."""
-    path = _require("chromium", "what a learner sees in the browser")
+    path = require("chromium", "what a learner sees in the browser")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

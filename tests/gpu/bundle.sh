@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Gather what an air-gapped GPU node lacks into gpu-bundle/: wheels of the lock for its Python, without torch and triton.
-#   bundle.sh PYTHON_VERSION [NAME...]      NAME: packages the node has already
+#   bundle.sh PYTHON_VERSION [NAME...]      such as 3.12, or 3.12.3 for no older one; NAME: packages the node has already
 # On the node:  bash tests/gpu/node.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -8,13 +8,25 @@ version=$1
 shift
 here="ruff mypy mypy-extensions ast-serialize librt playwright axe-playwright-python greenlet pyee types-pygments types-psutil"
 here="$here types-pyyaml dask dask-jobqueue distributed pytest-xdist execnet"
-skip=$(printf '%s\n' torch triton $here "$@" | paste -sd'|')
 platforms=()
 for tag in 2_5 2_12 2_17 2_24 2_27 2_28 2_31 2_34; do platforms+=(--platform "manylinux_${tag}_x86_64"); done
 for tag in manylinux1 manylinux2010 manylinux2014; do platforms+=(--platform "${tag}_x86_64"); done
 rm -rf gpu-bundle
 mkdir gpu-bundle
-grep -vE "^(#|($skip)(==|\[))" requirements/test.lock >gpu-bundle/bundle.lock
+# pip would read the lock's conditions as the Python that runs here.
+python3 - "$version" torch triton $here "$@" >gpu-bundle/bundle.lock <<'EOF'
+import sys
+from packaging.requirements import Requirement
+version, *left_out = sys.argv[1:]
+full = (version.split(".") + ["0"])[:3]
+node = {"python_version": ".".join(full[:2]), "python_full_version": ".".join(full)}
+print(f"# for Python {version}")
+for line in open("requirements/test.lock"):
+    if line[0] not in "#\n":
+        wanted = Requirement(line.strip())
+        if wanted.name not in left_out and (wanted.marker is None or wanted.marker.evaluate(node)):
+            print(f"{wanted.name}{wanted.specifier}")
+EOF
 python3 -m pip download --quiet --no-deps --only-binary=:all: --implementation cp --python-version "$version" \
   "${platforms[@]}" --dest gpu-bundle --requirement gpu-bundle/bundle.lock
 if program=$(command -v bwrap); then # grading in a sandbox needs it, and a bare node has none

@@ -1,22 +1,40 @@
 #!/usr/bin/env bash
 # On the GPU node, from the course's folder: install gpu-bundle/ beside the Python that has torch, touching none of its
-# packages. They go below sys.prefix, where a grader's sandbox sees them too; where that is not writable, below ~ and
-# then `export PYTHONPATH=~/course-site:$PWD`, which this prints, and nothing can be graded in a sandbox.
+# packages. They go below sys.prefix, where a grader's sandbox sees them too; where that is not writable, below ~ with
+# the variables that this prints then, and nothing can be graded in a sandbox. Afterwards `python3 -m autograder lab`
+# opens the course and tests/gpu/run_all.sh runs it.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 cd "$(dirname "$0")/../.."
 read -r prefix packages < <(python3 -c 'import sys, sysconfig; print(sys.prefix, sysconfig.get_path("purelib"))')
+wanted=$(sed -n 's/^# for Python \([0-9]*\.[0-9]*\).*/\1/p' gpu-bundle/bundle.lock)
+have=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+if [ "$wanted" != "$have" ]; then
+  echo "gpu-bundle/ is for Python $wanted, and python3 here is $have. Where it was made: make gpu-bundle NODE_PYTHON=$have" >&2
+  exit 1
+fi
 site=$prefix/course-site
 if mkdir -p "$site" 2>/dev/null && [ -w "$packages" ]; then
-  printf 'import sys; sys.path.insert(0, "%s")\n' "$site" >"$packages/course_site.pth"
+  printf 'import sys; sys.path.insert(0, "%s")\n%s\n' "$site" "$PWD" >"$packages/course_site.pth"
 else
+  prefix=
   site=$HOME/course-site
-  echo "export PYTHONPATH=$site:$PWD"
+  echo "export PYTHONPATH=$site:$PWD JUPYTERLAB_DIR=$site/share/jupyter/lab \\"
+  echo "  JUPYTER_PATH=$site/share/jupyter JUPYTER_CONFIG_PATH=$site/etc/jupyter"
 fi
 if ! cmp -s gpu-bundle/bundle.lock "$site/installed.lock"; then # a second call on the same node has nothing to do
   python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --upgrade --target "$site" gpu-bundle/*.whl
   cp gpu-bundle/bundle.lock "$site/installed.lock"
 fi
+for part in ${prefix:+share etc}; do # where Jupyter looks for its own files; what the node has stays as it is
+  ours=$site/$part/jupyter theirs=$prefix/$part/jupyter
+  if [ -d "$theirs" ] && [ ! -L "$theirs" ]; then
+    [ ! -d "$ours" ] || cp -rn "$ours/." "$theirs"
+  else
+    mkdir -p "$prefix/$part"
+    ln -sfn "$ours" "$theirs"
+  fi
+done
 
 if ! command -v bwrap >/dev/null && [ -f gpu-bundle/bwrap/bwrap ] && [ -w /usr/local/bin ]; then
   install -m 755 gpu-bundle/bwrap/bwrap /usr/local/bin/bwrap
