@@ -12,6 +12,7 @@ from compilescope.views.display import Display, data_uri
 COLORS = ("#2f66c9", "#b8540f", "#217a52", "#7a48bd", "#b32d67", "#6d6a00", "#007f8c", "#825532")
 """Those of the other views; each series has a mark of its own, too."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_MOST_LINES = 3
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "inside-torch-compile",
@@ -34,7 +35,7 @@ def new_figure(width: float, height: float) -> tuple[Any, Any]:
 
 
 def figure_card(figure: Any, title: str, text: str, origin: str) -> Display:
-    """The figure under `title`, with `text` below it: what it shows, in words."""
+    """The figure under `title`, with `text` below it: what it shows, in words; more than a few lines of it folded."""
     from matplotlib import rc_context
 
     with rc_context(_STYLE):
@@ -42,7 +43,9 @@ def figure_card(figure: Any, title: str, text: str, origin: str) -> Display:
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     svg = _compact(written.getvalue())
     body = f'<img alt="{escape(title)}" src="{data_uri(svg)}" style="max-width:100%;background:#fff;border-radius:4px">'
-    body += "".join(f"<div>{escape(line)}</div>" for line in text.splitlines())
+    lines = text.splitlines()
+    words = "".join(f'<div style="white-space:pre-wrap">{escape(line)}</div>' for line in lines)
+    body += f"<details><summary>in numbers</summary>{words}</details>" if len(lines) > _MOST_LINES else words
     return card(title, body, text, origin)
 
 

@@ -93,8 +93,13 @@ def _panel(axes: Any, name: str, trials: Sequence[Trial], modes: list[str]) -> N
 
 def _narrow(axis: Any, values: Sequence[float]) -> None:
     """Numbers between the powers of ten on a logarithmic axis that spans less than two of them, and only there."""
+    from matplotlib.ticker import MaxNLocator
+
     if not values or max(values) >= 100 * min(values):
         axis.set_ticks([], minor=True)
+    elif max(values) < 2 * min(values):  # perhaps no power of ten at all
+        axis.set_ticks([], minor=True)
+        axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     else:
         digits = "25" if max(values) >= 10 * min(values) else "23457"
         axis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in digits else "")
