@@ -226,7 +226,7 @@ predict("Four calls, four shapes: how many of them compile?", ["1", "2", "4"],
         lambda: sum(bool(call.compile_ids) for call in whole_stream().calls))
 
 # %%
-strips({"the whole model": whole_stream()}, labels=[" × ".join(map(str, shape)) for shape in shapes[:4]])
+strips({"the whole model": whole_stream()}, labels=["×".join(map(str, shape)) for shape in shapes[:4]])
 
 # %% [markdown]
 # **What happened.** Dynamo would open both sizes at the second call. But the forward looks up a mask by its length in a
