@@ -3,14 +3,12 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from lab_started import free_port, started_lab
 
 from autograder.exercises import of_lesson
 
@@ -43,44 +41,10 @@ def environment(folder):
     }
 
 
-@contextmanager
-def started_lab(folder, port):
-    """The address that `python -m autograder lab` prints, its token included."""
-    command = [sys.executable, "-m", "autograder", "lab", "--port", str(port), "--browser", "none"]
-    log = folder / "lab.log"
-    with log.open("w") as out:
-        server = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=out, stderr=out)
-    try:
-        yield address_in(log, server)
-    finally:
-        server.terminate()
-        try:
-            server.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            server.kill()
-
-
-def address_in(log, server):
-    for _ in range(240):
-        found = re.findall(r"http://127\.0\.0\.1:\d+/lab\S*token=\w+", log.read_text())
-        if found:
-            return found[-1]
-        if server.poll() is not None:
-            break
-        time.sleep(0.25)
-    pytest.fail(f"`autograder lab` printed no address: {log.read_text()[-2000:]}")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def lab_address(course):
     """Where the course's JupyterLab is."""
-    with started_lab(course, free_port()) as address:
+    with started_lab(course, sys.executable, environment(course), free_port()) as address:
         yield address
 
 

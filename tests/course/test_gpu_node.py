@@ -7,16 +7,15 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 import venv
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from lab_started import free_port, started_lab
 from untested import skip
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,18 +88,13 @@ def test_a_second_call_of_node_sh_installs_nothing_again(course, programs):
 
 
 def test_jupyterlab_opens_the_course_and_its_kernel_knows_the_course(course, programs):
-    port = free_port()
-    command = [programs / "python3", "-m", "autograder", "lab", "--port", str(port), "--browser", "none"]
-    log = course / "lab.log"
-    with log.open("w") as out:
-        server = subprocess.Popen(command, cwd=course, env=environment(course, programs), stdout=out, stderr=out)
-    try:
-        with urllib.request.urlopen(address_in(log, server), timeout=30) as page:
-            settings = re.search(r'<script id="jupyter-config-data"[^>]*>(.*?)</script>', page.read().decode(), re.S)
-    finally:
-        server.terminate()
-        server.wait(20)
-    assert "assets not found" not in log.read_text()
+    python, around = programs / "python3", environment(course, programs)
+    with (
+        started_lab(course, python, around, free_port()) as address,
+        urllib.request.urlopen(address, timeout=30) as page,
+    ):
+        settings = re.search(r'<script id="jupyter-config-data"[^>]*>(.*?)</script>', page.read().decode(), re.S)
+    assert "assets not found" not in (course / "lab.log").read_text()
     extensions = {one["name"] for one in json.loads(settings[1])["federated_extensions"]}
     assert {"@jupyter-widgets/jupyterlab-manager", "anywidget"} <= extensions
     cell = "import autograder, compilescope; print(compilescope.__file__)"
@@ -133,19 +127,3 @@ def test_conditions_in_the_lock_are_those_of_the_node(course):
     (wheel,) = (course / "gpu-bundle").glob("soupsieve-*.whl")
     assert pinned["soupsieve"] == f"soupsieve=={wheel.name.split('-')[1]}"
     assert ("zipp" in pinned) == (sys.version_info < (3, 12))
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def address_in(log, server):
-    for _ in range(240):
-        found = re.findall(r"http://127\.0\.0\.1:\d+/lab\S*token=\w+", log.read_text())
-        if found or server.poll() is not None:
-            break
-        time.sleep(0.25)
-    assert found, log.read_text()[-2000:]
-    return found[-1]
