@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.request
 import venv
+from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -108,17 +109,57 @@ def test_jupyterlab_opens_the_course_and_its_kernel_knows_the_course(course, pro
 
 
 def test_a_bundle_for_another_python_is_refused_in_one_sentence(course, programs):
-    lock = course / "gpu-bundle" / "bundle.lock"
-    text = lock.read_text()
-    lock.write_text("# for Python 3.99\n")
+    with replaced(course / "gpu-bundle" / "bundle.lock", "# for Python 3.99\n"):
+        said = refused(course, programs)
+    assert said.endswith("make gpu-bundle NODE_PYTHON={}.{}".format(*sys.version_info))
+
+
+def test_a_folder_without_a_bundle_is_refused_in_one_sentence(course, programs):
+    with replaced(course / "gpu-bundle" / "bundle.lock", None):
+        assert "make gpu-bundle" in refused(course, programs)
+
+
+def test_a_python_without_torch_is_refused_in_one_sentence(course, programs, tmp_path):
+    (tmp_path / "python3").write_text(f'#!/bin/sh\nexec "{programs}/python3" -S "$@"\n')  # no site, no packages
+    (tmp_path / "python3").chmod(0o755)
+    assert "has no torch" in refused(course, tmp_path)
+
+
+def test_what_jupyter_has_on_the_node_stays_as_it_is(course, programs):
+    share = programs.parent / "share" / "jupyter"
+    ours = share.resolve()
+    share.unlink()
+    own = share / "labextensions" / "anywidget" / "package.json"
+    own.parent.mkdir(parents=True)
+    own.write_text("the node's")
     try:
-        said = ran(course, programs, "tests/gpu/node.sh")
+        assert ran(course, programs, "tests/gpu/node.sh").returncode == 0
+        assert own.read_text() == "the node's"
+        assert (share / "labextensions" / "@jupyter-widgets" / "jupyterlab-manager" / "package.json").is_file()
     finally:
-        lock.write_text(text)
+        shutil.rmtree(share)
+        share.symlink_to(ours)
+
+
+@contextmanager
+def replaced(file, text):
+    """The file with this text, or not there at all."""
+    before = file.read_text()
+    file.unlink()
+    if text is not None:
+        file.write_text(text)
+    try:
+        yield
+    finally:
+        file.write_text(before)
+
+
+def refused(course, programs):
+    """The one sentence that node.sh ends with."""
+    said = ran(course, programs, "tests/gpu/node.sh")
     assert said.returncode == 1
-    here = "{}.{}".format(*sys.version_info)
-    assert said.stderr.strip().endswith(f"make gpu-bundle NODE_PYTHON={here}")
-    assert len(said.stderr.splitlines()) == 1
+    (sentence,) = said.stderr.splitlines()
+    return sentence
 
 
 def test_conditions_in_the_lock_are_those_of_the_node(course):

@@ -6,13 +6,16 @@
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 cd "$(dirname "$0")/../.."
-read -r prefix packages < <(python3 -c 'import sys, sysconfig; print(sys.prefix, sysconfig.get_path("purelib"))')
+stop() { echo "$1" >&2 && exit 1; }
+[ -f gpu-bundle/bundle.lock ] || stop "There is no gpu-bundle/ here. Where there is a network: make gpu-bundle; then copy this folder again."
+IFS=$'\t' read -r prefix packages has torch < <(python3 -c '
+import importlib.util, sys, sysconfig
+has = "%d.%d" % sys.version_info[:2]
+print(sys.prefix, sysconfig.get_path("purelib"), has, importlib.util.find_spec("torch") is not None, sep="\t")')
 wanted=$(sed -n 's/^# for Python \([0-9]*\.[0-9]*\).*/\1/p' gpu-bundle/bundle.lock)
-have=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-if [ "$wanted" != "$have" ]; then
-  echo "gpu-bundle/ is for Python $wanted, and python3 here is $have. Where it was made: make gpu-bundle NODE_PYTHON=$have" >&2
-  exit 1
-fi
+[ "$torch" = True ] || stop "python3 here, of $prefix, has no torch. Activate the environment that has it, then call this again."
+[ "$wanted" = "$has" ] ||
+  stop "gpu-bundle/ is for Python $wanted, and python3 here is $has. Where there is a network: make gpu-bundle NODE_PYTHON=$has"
 site=$prefix/course-site
 if mkdir -p "$site" 2>/dev/null && [ -w "$packages" ]; then
   printf 'import sys; sys.path.insert(0, "%s")\n%s\n' "$site" "$PWD" >"$packages/course_site.pth"
@@ -28,11 +31,11 @@ if ! cmp -s gpu-bundle/bundle.lock "$site/installed.lock"; then # a second call 
 fi
 for part in ${prefix:+share etc}; do # where Jupyter looks for its own files; what the node has stays as it is
   ours=$site/$part/jupyter theirs=$prefix/$part/jupyter
-  if [ -d "$theirs" ] && [ ! -L "$theirs" ]; then
-    [ ! -d "$ours" ] || cp -rn "$ours/." "$theirs"
-  else
+  if [ ! -e "$theirs" ]; then
     mkdir -p "$prefix/$part"
     ln -sfn "$ours" "$theirs"
+  elif [ -d "$ours" ] && [ ! "$ours" -ef "$theirs" ]; then
+    cp -rn "$ours/." "$theirs"
   fi
 done
 
