@@ -4,7 +4,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,28 +13,36 @@ SECONDS = 60
 
 
 @contextmanager
+def server(
+    command: Sequence[str | Path], folder: Path, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """That process in `folder`, until the block ends; what it says goes to lab.log there."""
+    with (folder / "lab.log").open("w") as log:
+        running = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        yield running
+    finally:
+        running.terminate()
+        try:
+            running.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            running.kill()
+
+
+@contextmanager
 def started_lab(folder: Path, python: str | Path, environment: dict[str, str], port: int) -> Iterator[str]:
     """The address that it prints, its token included; what it says goes to lab.log in `folder`."""
     command = [python, "-m", "autograder", "lab", "--port", str(port), "--browser", "none"]
-    log = folder / "lab.log"
-    with log.open("w") as out:
-        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out)
-    try:
-        yield _address_in(log, server)
-    finally:
-        server.terminate()
-        try:
-            server.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            server.kill()
+    with server(command, folder, environment) as running:
+        yield _address_in(folder / "lab.log", running)
 
 
-def _address_in(log: Path, server: subprocess.Popen[bytes]) -> str:
+def _address_in(log: Path, running: subprocess.Popen[bytes]) -> str:
     ends = time.monotonic() + SECONDS
     while time.monotonic() < ends:
         if found := ADDRESS.findall(log.read_text()):
             return str(found[-1])
-        if server.poll() is not None:
+        if running.poll() is not None:
             break
         time.sleep(0.25)
     raise AssertionError(f"`autograder lab` printed no address: {log.read_text()[-2000:]}")

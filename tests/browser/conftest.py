@@ -2,15 +2,14 @@
 
 import os
 import secrets
-import socket
-import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from lab_started import free_port, server
 from untested import require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,9 +86,7 @@ def shot():
 @contextmanager
 def jupyter_lab(folder):
     """JupyterLab on `folder`; yields a function from a notebook's path to its address."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     token = secrets.token_hex(8)
     environment = {
         **os.environ,
@@ -106,22 +103,14 @@ def jupyter_lab(folder):
     quiet = folder / ".config" / "labconfig" / "page_config.json"
     quiet.parent.mkdir(parents=True)
     quiet.write_text('{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}')
-    with (folder / "lab.log").open("w") as log:
-        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/api/status?token={token}", server, folder / "lab.log")
+    with server(command, folder, environment) as running:
+        _wait_for(f"http://127.0.0.1:{port}/api/status?token={token}", running, folder / "lab.log")
         yield lambda path: f"http://127.0.0.1:{port}/lab/tree/{path}?token={token}&reset"
-    finally:
-        server.terminate()
-        try:
-            server.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            server.kill()
 
 
-def _wait_for(url, server, log):
+def _wait_for(url, running, log):
     for _ in range(720):  # 3 minutes: a busy machine takes one to import the server
-        if server.poll() is not None:
+        if running.poll() is not None:
             break
         try:
             with urllib.request.urlopen(url, timeout=2):

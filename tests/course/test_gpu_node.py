@@ -160,11 +160,3 @@ def refused(course, programs):
     assert said.returncode == 1
     (sentence,) = said.stderr.splitlines()
     return sentence
-
-
-def test_conditions_in_the_lock_are_those_of_the_node(course):
-    """Not of the Python that gathers: `numpy` and others have one version for each."""
-    pinned = {one.partition("==")[0]: one for one in (course / "gpu-bundle/bundle.lock").read_text().splitlines()}
-    (wheel,) = (course / "gpu-bundle").glob("soupsieve-*.whl")
-    assert pinned["soupsieve"] == f"soupsieve=={wheel.name.split('-')[1]}"
-    assert ("zipp" in pinned) == (sys.version_info < (3, 12))

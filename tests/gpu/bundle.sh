@@ -13,20 +13,7 @@ for tag in 2_5 2_12 2_17 2_24 2_27 2_28 2_31 2_34; do platforms+=(--platform "ma
 for tag in manylinux1 manylinux2010 manylinux2014; do platforms+=(--platform "${tag}_x86_64"); done
 rm -rf gpu-bundle
 mkdir gpu-bundle
-# pip would read the lock's conditions as the Python that runs here.
-python3 - "$version" torch triton $here "$@" >gpu-bundle/bundle.lock <<'EOF'
-import sys
-from packaging.requirements import Requirement
-version, *left_out = sys.argv[1:]
-full = (version.split(".") + ["0"])[:3]
-node = {"python_version": ".".join(full[:2]), "python_full_version": ".".join(full)}
-print(f"# for Python {version}")
-for line in open("requirements/test.lock"):
-    if line[0] not in "#\n":
-        wanted = Requirement(line.strip())
-        if wanted.name not in left_out and (wanted.marker is None or wanted.marker.evaluate(node)):
-            print(f"{wanted.name}{wanted.specifier}")
-EOF
+python3 tests/gpu/lock_for.py "$version" torch triton $here "$@" >gpu-bundle/bundle.lock
 python3 -m pip download --quiet --no-deps --only-binary=:all: --implementation cp --python-version "$version" \
   "${platforms[@]}" --dest gpu-bundle --requirement gpu-bundle/bundle.lock
 if program=$(command -v bwrap); then # grading in a sandbox needs it, and a bare node has none

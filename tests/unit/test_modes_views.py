@@ -1,8 +1,10 @@
 """Modes beside each other: the facts, their pictures, and the chooser."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -50,6 +52,20 @@ def test_a_trial_that_is_not_there_is_named_with_those_that_are():
 
 def test_on_the_frontier_lies_what_no_other_mode_beats_in_both():
     assert [one.mode for one in frontier(TRIALS)] == ["eager", "reduce-overhead"]
+
+
+@pytest.mark.parametrize("slowest", [115.0, 180.0, 390.0, 1900.0])
+def test_the_axis_of_times_has_several_numbers_however_narrow_it_is(slowest):
+    times = {"eager": slowest, "default": 98.0}
+    trials = tuple(replace(one, steady_us=times[one.mode]) for one in TRIALS if one.mode in times)
+    svg = unquote(mode_frontier(replace(TABLE, trials=trials), "decode").html)
+    y_axis = svg[svg.index("matplotlib.axis_2") :].partition("a call, ms")[0]
+    assert len(re.findall(r">0?\.?\d[\d.]*</text>", y_axis)) >= 2, y_axis
+
+
+def test_many_numbers_below_a_picture_are_folded():
+    assert mode_frontier(TABLE, "decode").html.count("<details>") == 1
+    assert "<details>" not in mode_frontier(replace(TABLE, trials=TRIALS[:2]), "decode").html
 
 
 def test_the_frontier_says_the_fastest_its_costs_and_what_failed():
